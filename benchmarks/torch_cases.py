@@ -232,6 +232,29 @@ def raw_call(reference: str) -> Callable[[Any], Any]:
     return call_by_reference
 
 
+def direct_call(function: Any) -> Callable[[Any], Any]:
+    """A direct call of a function, without an op."""
+
+    def call_directly(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        function(x, out)
+        return out
+
+    return call_directly
+
+
+def direct_case(ours: Any, op: Any, x: torch.Tensor) -> Case:
+    """Direct calls in a graph, against an op; that of which nothing is declared writes both."""
+    graphffi.declare(ours.touch_many, writes=(1,))
+    contenders = {
+        "direct call": direct_call(ours.touch),
+        "direct call, declared": direct_call(ours.touch_many),
+        "graphffi op": op,
+    }
+    graph = [Contender(n, chain(compiled_chain(f, x), SHORT, LONG)) for n, f in contenders.items()]
+    return Case("torch.compile: direct call in a graph", graph)
+
+
 def raw_cases(ours: Any, op: Any, x: torch.Tensor, out: torch.Tensor) -> list[Case]:
     """Calls by reference, against an op in graphs and packages, and a handwritten operator."""
     graphffi.register_global_func("benchmark.touch", ours.touch)
@@ -344,6 +367,7 @@ def cases(library: Path) -> list[Case]:
             scale=1e-6,
             rounds=2,
         ),
+        direct_case(ours, op, x),
         *raw_cases(ours, op, x, out),
         *gradient_cases(ours, theirs, x),
     ]

@@ -27,6 +27,7 @@ from ._definition.raw_call import call_tvm_ffi as call_tvm_ffi
 from ._frameworks import host as _host  # noqa: F401
 from ._frameworks.import_hook import when_imported as _when_imported
 from ._frameworks.plugins import prepare_for_tracing as _prepare_for_tracing
+from ._kernels.declared import declare as declare
 from ._kernels.prebuild import prebuild as prebuild
 from ._kernels.prebuild import use_prebuilt as use_prebuilt
 from ._tuning.tune import tune as tune
@@ -67,6 +68,7 @@ __all__ = [
     "call_tvm_ffi",
     "check",
     "cpp",
+    "declare",
     "define_op",
     "dtype",
     "empty",

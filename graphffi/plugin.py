@@ -36,6 +36,7 @@ from ._definition.op_table import definition_of as definition_of
 from ._definition.parameter import MISSING as MISSING
 from ._definition.parameter import Attribute as Attribute
 from ._definition.parameter import Operand as Operand
+from ._definition.raw_call import call_directly as call_directly
 from ._definition.raw_call import pack_call as pack_call
 from ._definition.recipe import c_string as c_string
 from ._frameworks.framework import Framework as Framework

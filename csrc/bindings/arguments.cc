@@ -134,6 +134,9 @@ TVMFFIAny Arguments::Lend(PyObject* value, TypeEntry& type) {
 }
 
 void Arguments::NoteTensor(TypeEntry& type, DLDevice device) {
+  if (reports_traced_ && type.opt_viewer != nullptr && type.opt_viewer->is_traced()) {
+    throw TracedArgument();
+  }
   if (framework_ == nullptr) framework_ = &type;
   const DLPackExchangeAPI* exchange = type.opt_exchange;
   if (exchange == nullptr) return;
@@ -188,6 +191,14 @@ TVMFFIAny Arguments::FromInt(PyObject* value) {
   if (overflow != 0) return FromBigInt(value);
   if (payload == -1 && PyErr_Occurred() != nullptr) throw PythonError();
   return ToAny(payload);
+}
+
+TVMFFIAny Arguments::FromSymbol(PyObject* value) {
+  if (reports_traced_) throw TracedArgument();
+  const PyNumberMethods* number = Py_TYPE(value)->tp_as_number;
+  if (number == nullptr) FailValue(PyExc_TypeError, kAccepted, Py_TYPE(value)->tp_name);
+  if (number->nb_index == nullptr) return FromFloat(value);
+  return FromInt(py::reinterpret_steal<py::object>(Check(PyNumber_Index(value))).ptr());
 }
 
 TVMFFIAny Arguments::FromBigInt(PyObject* value) {
@@ -291,7 +302,9 @@ TVMFFIAny Arguments::Own(PyObject* value) {
     case ArgumentKind::kCallable:
       return ObjectView(MakeCallback(value).release());
     case ArgumentKind::kNoMemory:
-      FailValue(PyExc_TypeError, "a tensor with memory of its own", Py_TYPE(value)->tp_name);
+      FailTraced(value);
+    case ArgumentKind::kSymbol:
+      return FromSymbol(value);
     case ArgumentKind::kUnknown:
       break;
   }
@@ -305,6 +318,11 @@ std::string Arguments::Position() const {
 
 void Arguments::FailValue(PyObject* type, const char* expected, const std::string& actual) {
   Fail(type, Position() + ": expected " + expected + ", got " + actual);
+}
+
+void Arguments::FailTraced(PyObject* value) {
+  if (reports_traced_) throw TracedArgument();
+  FailValue(PyExc_TypeError, "a tensor with memory of its own", Py_TYPE(value)->tp_name);
 }
 
 void Arguments::FailTensor(PyObject* value) {

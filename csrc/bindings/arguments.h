@@ -24,6 +24,9 @@ struct Env {
   DLPackManagedTensorAllocator as_good = nullptr;  ///< may stay in place of that one
 };
 
+/// Thrown for an argument that is part of a graph which is being made.
+struct TracedArgument {};
+
 /// Converts the arguments of one call and owns every temporary. Lives on the caller's stack, under
 /// the GIL; made before the call's CallFrame, which gets its loans. Up to kInline of them cost no
 /// allocation.
@@ -38,6 +41,9 @@ class Arguments {
   ~Arguments();
   Arguments(const Arguments&) = delete;
   Arguments& operator=(const Arguments&) = delete;
+
+  /// Has TracedArgument thrown in place of the error that such a value is.
+  void ReportTraced() { reports_traced_ = true; }
 
   /// Names the next value for errors: `bank` ("argument #") and `index`.
   void SetPosition(const char* bank, Py_ssize_t index) {
@@ -73,6 +79,7 @@ class Arguments {
   TVMFFIAny OwnMapping(PyObject* value);
   TVMFFIAny FromStr(PyObject* value);
   TVMFFIAny FromInt(PyObject* value);
+  TVMFFIAny FromSymbol(PyObject* value);
   TVMFFIAny FromBigInt(PyObject* value);
 
   // By what values say of themselves, in arguments_by_protocol.cc.
@@ -90,9 +97,11 @@ class Arguments {
   std::string Position() const;
   [[noreturn]] void FailValue(PyObject* type, const char* expected, const std::string& actual);
   [[noreturn]] void FailTensor(PyObject* value);
+  [[noreturn]] void FailTraced(PyObject* value);
 
   PyObject* opt_subject_;
   const bool takes_big_ints_;
+  bool reports_traced_ = false;
   const char* bank_ = "argument #";
   Py_ssize_t index_ = 0;
   Loans loans_{kLending};  // their sources are Python objects

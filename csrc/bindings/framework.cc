@@ -138,6 +138,10 @@ ArgumentKind ProtocolKind(PyTypeObject* type) {
 /// Types of libraries, by protocol where there is one, else by name. The order of tvm-ffi's
 /// protocols is that of apache-tvm-ffi.
 ArgumentKind ForeignKind(PyTypeObject* type) {
+  if (IsNamed(type, "torch", "SymInt") || IsNamed(type, "torch", "SymFloat") ||
+      IsNamed(type, "torch", "SymBool") || IsNamed(type, "torch.fx.proxy", "Proxy")) {
+    return ArgumentKind::kSymbol;
+  }
   if (IsNamed(type, "torch", "dtype") || HasBase(type, "numpy", "dtype")) {
     return ArgumentKind::kForeignDType;
   }

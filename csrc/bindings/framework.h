@@ -32,6 +32,7 @@ enum class ArgumentKind : uint8_t {
   kForeignObject,  // an object of another package on this runtime, by __chandle__
   kExchange,       // a tensor with DLPack's exchange table
   kNoMemory,       // one of those without memory of its own: torch's FakeTensor and other wrappers
+  kSymbol,         // a number, or anything, that a trace of torch's knows: SymInt, fx.Proxy
   kDLPack,         // a tensor with __dlpack__
   kPointer,        // ctypes.c_void_p
   kStream,         // __cuda_stream__

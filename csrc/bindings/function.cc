@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/function.h"
 
+#include <dlfcn.h>
 #include <structmember.h>
 
 #include <cstddef>
+#include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "bindings/define.h"
 #include "bindings/guard.h"
@@ -27,19 +31,32 @@ bool releases_gil = true;  // the default of functions
 
 PyFunction* AsFunction(PyObject* self) { return reinterpret_cast<PyFunction*>(self); }
 
+/// The call as a node of the graph that is being made.
+PyObject* CallTraced(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  static const py::handle call = ImportImmortal("graphffi._definition.raw_call", "call_directly");
+  std::vector<PyObject*> values{self};
+  values.insert(values.end(), args, args + count);
+  return Check(PyObject_Vectorcall(call.ptr(), values.data(), values.size(), nullptr));
+}
+
 PyObject* CallFunction(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  const Py_ssize_t count = PyVectorcall_NARGS(nargsf);
   return Guard([&]() -> PyObject* {
-    PyFunction* function = AsFunction(self);
-    if (kwnames != nullptr && PyTuple_GET_SIZE(kwnames) != 0)
-      FailKeywords(function->opt_name, kwnames);
-    Arguments arguments(function->opt_name, /*takes_big_ints=*/true);
-    CallFrame frame(arguments.loans());
-    const Py_ssize_t count = PyVectorcall_NARGS(nargsf);
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      arguments.SetPosition("argument #", i);
-      frame.Push(arguments.View(args[i]));
+    try {
+      PyFunction* function = AsFunction(self);
+      if (kwnames != nullptr && PyTuple_GET_SIZE(kwnames) != 0)
+        FailKeywords(function->opt_name, kwnames);
+      Arguments arguments(function->opt_name, /*takes_big_ints=*/true);
+      arguments.ReportTraced();
+      CallFrame frame(arguments.loans());
+      for (Py_ssize_t i = 0; i < count; ++i) {
+        arguments.SetPosition("argument #", i);
+        frame.Push(arguments.View(args[i]));
+      }
+      return CallWithFrame(*function, frame, arguments);
+    } catch (const TracedArgument&) {
+      return CallTraced(self, args, count);
     }
-    return CallWithFrame(*function, frame, arguments);
   });
 }
 
@@ -177,6 +194,26 @@ PyObject* ToResult(const PyFunction& function, TVMFFIAny* owned, Framework opt_f
   }
 }
 
+/// A function of a library, as apache-tvm-ffi's runtime (0.1.15) makes it: behind its cell, such an
+/// object holds the address of the symbol. (path, symbol), or None for any other function.
+py::object ExportedSymbol(py::handle self) {
+  const auto* cell = TVMFFIFunctionGetCellPtr(HandleOf(self, function_type));
+  Dl_info runtime, caller, found;
+  if (dladdr(reinterpret_cast<void*>(&TVMFFIGetVersion), &runtime) == 0 ||
+      dladdr(reinterpret_cast<void*>(cell->safe_call), &caller) == 0 ||
+      caller.dli_fbase != runtime.dli_fbase) {
+    return py::none();
+  }
+  constexpr std::string_view kPrefix = "__tvm_ffi_";
+  void* held = nullptr;
+  std::memcpy(&held, cell + 1, sizeof(held));
+  const bool is_symbol = held != nullptr && dladdr(held, &found) != 0 && found.dli_saddr == held &&
+                         found.dli_sname != nullptr &&
+                         std::string_view(found.dli_sname).substr(0, kPrefix.size()) == kPrefix;
+  if (!is_symbol) return py::none();
+  return py::make_tuple(found.dli_fname, found.dli_sname + kPrefix.size());
+}
+
 void ReplaceText(PyObject** field, py::handle opt_text) {
   PyObject* text = opt_text.is_none() ? nullptr : py::str(opt_text).release().ptr();
   Py_XSETREF(*field, text);
@@ -241,6 +278,8 @@ void DefineFunction(py::module_& module) {
   module.def("stop_recording", [] { watch->stop_recording(); }, "End what start_recording began.");
   function_type = MakeObjectSubtype(&function_spec);
   module.attr("Function") = py::handle(reinterpret_cast<PyObject*>(function_type));
+  module.def("exported_symbol", &ExportedSymbol, py::arg("function"),
+             "The path and symbol of a function of apache-tvm-ffi's runtime, or None.");
   module.def(
       "describe_function",
       [](py::handle self, py::object name, py::object reference, py::object doc) {

@@ -27,6 +27,7 @@ struct Results {
   bool is_passed = true;    ///< the plan passes results: the kernel fills them
   CopyTensor copy = &CopyOnCpu;
   void* copy_context = nullptr;
+  bool returns_none = false;  ///< the kernel may not return anything
 };
 
 /// The end of CallForResults, for a call with more to do after the kernel.

@@ -37,6 +37,8 @@ struct TensorViewer {
   /// it; NULL where none runs. Throws nothing, and leaves no Python exception.
   void* (*begin_event)(void* opt_name);
   void (*end_event)(void* event);
+  /// Whether a graph is made of this thread's operations on tensors that have elements, too.
+  bool (*is_traced)();
 };
 
 }  // namespace graphffi

@@ -19,6 +19,7 @@ from .._contract.traits import CallTraits, SideEffect, checked_traits
 from .._core import max_array_depth as _MOST_LISTS
 from .._frameworks.framework import call_plain, framework_of, refuse_trace_without_plugin
 from .._frameworks.tracing import is_proxy, report_to_tracer
+from .._kernels.declared import facts_of
 from .._kernels.kernel import kernel_reference
 from .._values.describe import describe, is_numpy_scalar, is_tensor
 from .parameter import way_out
@@ -91,6 +92,51 @@ def call_tvm_ffi(
     if len(results) == 1:
         return results[0]
     return tuple(results) if results else None
+
+
+def call_directly(function: Any, *args: Any, **named: Any) -> None:
+    """Makes a direct call of a function, where a graph is made of calls, one node of the graph.
+
+    Raises:
+        TypeError: For an argument that graphs can't hold, or a function that returns something.
+        ValueError: If it has no effect that a graph knows.
+    """
+    refuse_trace_without_plugin("graphffi.Function")
+    try:
+        call = _pack_direct(*facts_of(function), args, list(named))
+        framework_of(call.subject, [*call.inputs, *call.mutated]).call_raw(call, [])
+    except (TypeError, ValueError) as error:
+        report_to_tracer(type(error).__name__, error.args[0])
+        raise
+
+
+def _pack_direct(
+    reference: str,
+    name: str,
+    writes: Sequence[int] | None,
+    allow_cuda_graph: bool,
+    has_side_effect: SideEffect,
+    args: Sequence[Any],
+    keywords: list[str],
+) -> CanonicalCall:
+    """The call; the other parameters are what `facts_of` gives."""
+    if keywords:
+        raise TypeError(
+            f"{name}: expected positional arguments only, got the keyword '{keywords[0]}'"
+        )
+    packer = _DirectPacker(reference, name)
+    packer.note_written(args if writes is None else [args[i] for i in writes if i < len(args)])
+    items = [packer.item(f"{name}: argument #{i}", value) for i, value in enumerate(args)]
+    call = packer.call
+    if not call.mutated and not (has_side_effect and call.inputs):
+        raise ValueError(
+            f"{name}: expected a tensor that the function writes, in code that becomes a graph, "
+            "got none; call it outside, or define an op"
+        )
+    traits = None
+    if allow_cuda_graph or has_side_effect:
+        traits = CallTraits(False, allow_cuda_graph, has_side_effect)
+    return packer.finish(", ".join(items), traits)
 
 
 def pack_call(
@@ -171,11 +217,7 @@ class _ArgumentPacker:
         if value is None:
             return "None"
         if is_tensor(value):
-            if mutated:
-                call.mutated.append(value)
-                return f"o{self.num_results + len(call.mutated) - 1}"
-            call.inputs.append(value)
-            return f"i{len(call.inputs) - 1}"
+            return self.tensor(subject, value, mutated)
         if isinstance(value, (list, tuple)):
             if depth == _MOST_LISTS:  # a list may contain itself
                 raise ValueError(
@@ -185,6 +227,14 @@ class _ArgumentPacker:
             return "(" + ", ".join(items) + ")"
         kind, value = _of_framework(subject, value)
         return append_attribute(kind, value, call.ints, call.floats, call.strs)
+
+    def tensor(self, subject: str, value: Any, mutated: bool) -> str:
+        """Takes a tensor; gives what the plan says of it."""
+        if mutated:
+            self.call.mutated.append(value)
+            return f"o{self.num_results + len(self.call.mutated) - 1}"
+        self.call.inputs.append(value)
+        return f"i{len(self.call.inputs) - 1}"
 
     def finish(self, plan: str, traits: CallTraits | None) -> CanonicalCall:
         """The call with its plan."""
@@ -198,8 +248,56 @@ class _ArgumentPacker:
             call.floats,
             call.strs,
             call.subject,
+            self.label,
             traits=traits,
         )
+
+    @property
+    def label(self) -> str:
+        """The beginning of the call's digest."""
+        return ""
+
+
+class _DirectPacker(_ArgumentPacker):
+    """Sorts the arguments of a direct call, which passes tensors as they are.
+
+    A tensor that is passed twice is one tensor of the call.
+    """
+
+    def __init__(self, reference: str, name: str) -> None:
+        super().__init__(reference, 0)
+        self.call = CanonicalCall(reference, "", [], [], [], [], [], subject=name)
+        self._written: list[Any] = []
+        self._names: dict[str, list[str]] = {"i": [], "o": []}
+
+    def note_written(self, values: Sequence[Any]) -> None:
+        """Takes note of tensors that the function writes, before the first `item`."""
+        for value in values:
+            if isinstance(value, (list, tuple)):
+                self.note_written(value)
+            elif kind_of(value) is None and value is not None and is_tensor(value):
+                self._written.append(value)
+
+    def tensor(self, subject: str, value: Any, mutated: bool) -> str:
+        """Takes a tensor; gives what the plan says of it."""
+        letter, bank = "i", self.call.inputs
+        for written in self._written:
+            if written is value:
+                letter, bank = "o", self.call.mutated
+        for place, known in enumerate(bank):
+            if known is value:
+                return f"strided({letter}{place})"
+        bank.append(value)
+        self._names[letter].append(subject.removeprefix(f"{self.call.subject}: "))
+        return f"strided({letter}{len(bank) - 1})"
+
+    @property
+    def label(self) -> str:
+        """Names for errors, and the fact that the call returns None; see `call_site.h`."""
+        inputs, outputs = ", ".join(self._names["i"]), ", ".join(self._names["o"])
+        name = self.call.subject
+        is_plain = name.isprintable() and not set(name) & set("()>")
+        return f"{name}({inputs} -> {outputs}) -> None " if is_plain else ""
 
 
 def _checked(kind: str, value: Any) -> Any:

@@ -12,6 +12,7 @@ from .._contract.rule_text import RuleText, read_rule
 from .._frameworks.tracing import report_to_tracer, traced_as_constant
 from .._values.describe import describe
 from .._values.registry import remove_global_func
+from .foreign import library_reference
 from .kernel_signature import stated_views
 from .library import library_hash, split_reference
 from .op_kernel import OWN_NAMES
@@ -130,8 +131,9 @@ def kernel_reference(subject: str, kernel: Any) -> str:
     if isinstance(kernel, str):
         return kernel
     function = _function(subject, kernel)
-    if function.reference is not None:
-        return function.reference
+    reference = function.reference or library_reference(function, kernel)
+    if reference is not None:
+        return reference
     return own_name(_shared_name(subject), kernel)
 
 

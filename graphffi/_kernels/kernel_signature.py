@@ -79,7 +79,7 @@ def stated_views(definition: Interface, kernel: OpKernel) -> tuple[StatedView, .
         TypeError: If the kernel writes an operand that the op does not update, or the other way
             round; or takes an operand row-major that the op passes with any strides.
     """
-    schema = _type_schema(kernel.reference)
+    schema = type_schema(kernel.reference)
     parameters = parameters_of(schema) if schema else None
     if not parameters:
         return ()
@@ -139,7 +139,7 @@ def _check_signature(definition: Interface, kernel: OpKernel, plan: str) -> None
     """
     if kernel.key is not None and kernel.code is not None:
         _check_python_signature(definition, kernel, plan)
-    schema = _type_schema(kernel.reference)
+    schema = type_schema(kernel.reference)
     if schema is None or (parameters := parameters_of(schema)) is None:
         return
     kinds = [_kind(item) for item in _items(plan)]
@@ -179,7 +179,8 @@ def _check_python_signature(definition: Interface, kernel: OpKernel, plan: str) 
         ) from None
 
 
-def _type_schema(reference: str) -> Mapping[str, Any] | None:
+def type_schema(reference: str) -> Mapping[str, Any] | None:
+    """What the metadata of a kernel's library says of its type, if the library is loaded."""
     path, _, symbol = reference.rpartition("::")
     module = loaded_module(path) if path else None
     if module is None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from .._build.cache import replacing
 from .library import content_hash, find_library_in_use, split_reference
 from .make_kernel import is_made_function
+from .op_kernel import OWN_NAMES, UNNAMED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -52,6 +53,12 @@ class PackagedLibraries:
             raise ValueError(
                 f"{self._subject}: expected kernels of libraries, got the function {reference!r} "
                 "that a factory made; have the factory return the path of a library"
+            )
+        if reference.startswith(f"{OWN_NAMES}{UNNAMED}."):
+            raise ValueError(
+                f"{self._subject}: expected a function of a library, or a registered name, got one "
+                f"that has a name in this process only, {reference!r}; register it with "
+                "graphffi.register_global_func"
             )
         if not library:
             return reference

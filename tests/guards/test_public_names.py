@@ -9,9 +9,9 @@ import graphffi
 import graphffi.cpp
 import graphffi.plugin
 
-MOST_NAMES = 32
+MOST_NAMES = 33
 NAMES = """
-    Device Error Function Module Object Op Shape Tensor TensorSpec call_tvm_ffi check cpp
+    Device Error Function Module Object Op Shape Tensor TensorSpec call_tvm_ffi check cpp declare
     define_op dtype empty from_dlpack get_global_func like list_global_func_names load_module
     load_ops op prebuild record register_error register_global_func remove_global_func
     runtime_info tune use_prebuilt use_stream use_tuning

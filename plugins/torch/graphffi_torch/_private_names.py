@@ -24,7 +24,8 @@ TESTED: Final = ((2, 10), (2, 15))
 WITHOUT: Final = {
     "lowerings": "compiled graphs call ops through the dispatcher, which is slower",
     "errors": "wrong calls in code that torch.compile traces raise exceptions of Dynamo's",
-    "modules": "torch.compile takes functions that were looked up before, not modules",
+    "modules": "direct calls of functions break graphs; call_tvm_ffi in code that torch.compile "
+    "traces takes functions that were looked up before, not modules",
     "exact floats": "compiled code may pass 0.0 for -0.0, and the other way round",
     "effects": "calls with side effects are kept, but may be reordered",
     "saved results": "graphs with gradients refuse ops with recompute=False",
@@ -109,6 +110,7 @@ TABLE: Final = (
         ("torch._dynamo.guards.install_guard", "adds a guard to a graph"),
         ("torch._dynamo.variables.LambdaVariable", "looks a function up"),
         ("torch._dynamo.variables.UserDefinedObjectVariable", "a module or function in a trace"),
+        ("torch._dynamo.variables.UserFunctionVariable", "the code that makes a node of a call"),
     ),
     *_rows(
         "modules",

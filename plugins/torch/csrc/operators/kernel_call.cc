@@ -111,8 +111,9 @@ void KernelCall::InvokeIn(Frame* frame) {
         const auto tensors = graphffi::DeclaredTensors::Of(
             signature, inputs_.bank(), outputs_.bank(), static_cast<int32_t>(num_fresh_),
             target_->kernel.reference().c_str());
-        return graphffi::Results{tensors, std::min(first_passed, tensors.outputs.size), is_filled,
-                                 &CopyReturned, nullptr};
+        return graphffi::Results{tensors,   std::min(first_passed, tensors.outputs.size),
+                                 is_filled, &CopyReturned,
+                                 nullptr,   target_->returns_none};
       },
       frame);
 }

@@ -18,6 +18,7 @@ namespace graphffi_torch {
 struct CallTarget {
   graphffi::KernelSlot kernel;
   graphffi::Signature signature;
+  bool returns_none = false;  // all else that the kernel returns is an error
 };
 
 /// \throws graphffi::Error(ValueError) for an output of which elements share memory.

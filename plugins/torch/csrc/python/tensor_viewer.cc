@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/DLConvertor.h>
 #include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <optional>
@@ -39,6 +41,12 @@ int ViewOther(void* object, const at::Tensor& tensor, DLTensor* view) {
   if (keys.has(c10::DispatchKey::Negative)) return FailLazy("negative", "resolve_neg");
   const int rc = exchange_table->dltensor_from_py_object_no_sync(object, view);
   return rc == 0 ? CheckHasMemory(tensor) : rc;
+}
+
+bool IsTraced() {  // by make_fx
+  using c10::impl::TorchDispatchModeKey;
+  if (!c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Python)) return false;
+  return c10::impl::TorchDispatchModeTLS::get_mode(TorchDispatchModeKey::PROXY).has_value();
 }
 
 int View(void* object, DLTensor* view) {
@@ -88,8 +96,8 @@ py::capsule MakeTensorViewer(const py::capsule& exchange) {
   const void* table = PyCapsule_GetPointer(exchange.ptr(), "dlpack_exchange_api");
   if (table == nullptr) throw py::error_already_set();
   exchange_table = static_cast<const DLPackExchangeAPI*>(table);
-  static const graphffi::TensorViewer viewer{&View, &StreamOf, shared_allocator, &BeginEvent,
-                                             &EndEvent};
+  static const graphffi::TensorViewer viewer{&View,       &StreamOf, shared_allocator,
+                                             &BeginEvent, &EndEvent, &IsTraced};
   return py::capsule(&viewer, graphffi::TensorViewer::kName);
 }
 

@@ -51,6 +51,7 @@ CallNames CallNames::Parse(const std::string& digest, const std::string& func) {
   }
   static_cast<graphffi::TensorNames&>(names) =
       *graphffi::TensorNames::Parse(names.subject, tensors);
+  names.returns_none = digest.compare(ends->names, 10, ") -> None ") == 0;
   const size_t line = digest.find('\t');
   if (line != std::string::npos) names.conditions = digest.substr(line);
   std::replace(names.conditions.begin(), names.conditions.end(), '\t', '\n');
@@ -71,6 +72,7 @@ CallSite::CallSite(const std::string& func, const std::string& plan, const graph
   const bool names_outputs = names.outputs.size() == static_cast<size_t>(counts.outputs);
   if (!names_inputs) names.inputs.clear();
   if (!names_outputs) names.outputs.clear();
+  target_.returns_none = names.returns_none;
   if (!names.conditions.empty()) {
     conditions_ = graphffi::Conditions::Parse(names.conditions);
   }

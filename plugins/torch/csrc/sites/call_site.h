@@ -55,9 +55,11 @@ class CallSite {
 
 /// The names in a digest of the form `ns::op(x, w, xs[0] -> out) 0123456789abcdef`. In an exported
 /// program, conditions on the inputs and the outputs follow, with tabs for ends of lines: see
-/// shapes/conditions.h.
+/// shapes/conditions.h. `-> None` before the number: what the function returns would be lost, and
+/// is an error.
 struct CallNames : graphffi::TensorNames {
   std::string conditions;
+  bool returns_none = false;
 
   /// Without such names, the subject is `func`.
   static CallNames Parse(const std::string& digest, const std::string& func);

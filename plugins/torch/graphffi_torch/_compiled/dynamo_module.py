@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules in code that torch.compile traces, and their functions, as arguments of `call_tvm_ffi`.
+"""Modules in code that torch.compile traces, and calls of their functions.
 
-Dynamo would follow the look-up of a function into C++.
+Those of graphffi, and of apache-tvm-ffi's package. Dynamo would follow them into C++.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import sys
 from typing import Any
 
 import torch
 from torch._dynamo.guards import GuardBuilder, install_guard
-from torch._dynamo.variables import LambdaVariable, UserDefinedObjectVariable
+from torch._dynamo.variables import (
+    LambdaVariable,
+    UserDefinedObjectVariable,
+    UserFunctionVariable,
+)
 
 from graphffi import Function, Module, get_global_func
-from graphffi.plugin import report_to_tracer
+from graphffi.plugin import call_directly, report_to_tracer, when_imported
 from graphffi_torch._compiled.dynamo import end_trace, trace_type
 
 
@@ -23,6 +29,19 @@ def install() -> None:
     trace_type(Module, _wrap_module)
     trace_type(Function, _wrap_function)
     torch.compiler.substitute_in_graph(get_global_func)(_refuse_global_func)
+    when_imported("tvm_ffi", _install_foreign)
+
+
+def _install_foreign() -> None:
+    package: Any = sys.modules["tvm_ffi"]
+    trace_type(package.Module, _wrap_module)
+    trace_type(package.Function, _wrap_function)
+    torch.compiler.substitute_in_graph(package.use_torch_stream)(_use_torch_stream)
+
+
+def _use_torch_stream(context: Any = None) -> Any:
+    # Calls in graphs use torch's stream anyway.
+    return contextlib.nullcontext() if context is None else context
 
 
 def _refuse_global_func(name: Any, allow_missing: Any = False) -> Any:
@@ -34,14 +53,14 @@ def _refuse_global_func(name: Any, allow_missing: Any = False) -> Any:
     )
 
 
-def _wrap_module(builder: Any, module: Module) -> Any:
+def _wrap_module(builder: Any, module: Any) -> Any:
     """Dynamo's variable for a module that it meets."""
     builder.install_guards(GuardBuilder.ID_MATCH)
     variable = ModuleVariable(module, source=builder.source)
     return builder.tx.output.side_effects.track_object_existing(module, variable)
 
 
-def _wrap_function(builder: Any, function: Function) -> Any:
+def _wrap_function(builder: Any, function: Any) -> Any:
     """Dynamo's variable for a function that it meets."""
     builder.install_guards(GuardBuilder.TYPE_MATCH)
     return FunctionVariable(function, source=builder.source)
@@ -50,7 +69,7 @@ def _wrap_function(builder: Any, function: Function) -> Any:
 class ModuleVariable(UserDefinedObjectVariable):
     """A module in traced code."""
 
-    value: Module
+    value: Any
 
     def var_getattr(self, tx: Any, name: str) -> Any:
         """An attribute, as torch before 2.14 asks for it."""
@@ -81,18 +100,22 @@ class ModuleVariable(UserDefinedObjectVariable):
 class FunctionVariable(UserDefinedObjectVariable):
     """A function in traced code, where only its name is of use."""
 
-    value: Function
+    value: Any
 
-    def as_python_constant(self) -> Function:
+    def as_python_constant(self) -> Any:
         """The function itself, which torch 2.10 gives functions that are marked as constant."""
         install_guard(self.make_guard(GuardBuilder.ID_MATCH))
         return self.value
 
     def call_function(self, tx: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Breaks the graph: nobody knows what the call changes and returns."""
-        message = (
-            f"graphffi: {self.value!r}: expected a call of an op or of graphffi.call_tvm_ffi in "
-            "code that torch.compile traces, got a direct call; define an op, or allow graph breaks"
-        )
-        end_trace(RuntimeError(message))
-        return super().call_function(tx, args, kwargs)
+        """Follows the code that makes a node of the call."""
+        for i, arg in enumerate(args):  # of which Dynamo cannot ask what they are
+            if isinstance(arg, (ModuleVariable, FunctionVariable)):
+                end_trace(
+                    TypeError(
+                        f"{self.value!r}: argument #{i}: expected a tensor, None, int, "
+                        f"float, bool, str, dtype, Device or a list, got {arg.value!r}"
+                    )
+                )
+        follow: Any = UserFunctionVariable
+        return follow(call_directly).call_function(tx, [self, *args], kwargs)
