@@ -46,7 +46,7 @@ def export(path: str) -> None:
         *(Model(), path, (torch.ones(2, 4),)),
         dynamic_shapes=({0: rows},),
         input_names=["x"],
-        output_names=["y", "total_updated"],
+        output_names=["y"],
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from graphffi_onnxruntime._ops_file import write_ops
+from graphffi_onnxruntime._ops_file import write_ops_of
 from graphffi_onnxruntime._translate import Translation, check_call
 from graphffi_torch.plugin import (
     Functional,
@@ -74,8 +74,8 @@ def export(
     _add_updates(made.model.graph, found)
     if options.get("optimize", True):
         made.optimize()
+    write_ops_of(made.model, os.fspath(path))
     made.save(os.fspath(path), external_data=external_data)
-    write_ops(path)
     return os.fspath(path)
 
 
@@ -128,4 +128,12 @@ def _add_updates(graph: Any, found: Functional) -> None:
         updated = graph.initializers.get(name) if is_buffer else inputs[name]
         if updated is not None and is_buffer:
             graph.inputs.append(updated)
-        result.name = f"{name if updated is None else updated.name}_updated"
+        result.name = _free_name(f"{name if updated is None else updated.name}_updated", graph)
+
+
+def _free_name(name: str, graph: Any) -> str:
+    made = (output for node in graph for output in node.outputs)
+    taken = {value.name for value in (*graph.inputs, *graph.initializers.values(), *made)}
+    while name in taken:
+        name += "_"
+    return name

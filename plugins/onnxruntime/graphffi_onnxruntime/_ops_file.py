@@ -38,18 +38,24 @@ def write_ops(path: str | os.PathLike[str]) -> str:
             factory made of Python code.
         RuntimeError: If a kernel library was built anew since it was loaded.
     """
-    file = os.fspath(path)
+    return write_ops_of(onnx_ir.load(os.fspath(path)), os.fspath(path))
+
+
+def write_ops_of(model: onnx_ir.Model, file: str) -> str:
+    """The same for a model that is still to be written."""
     definitions: dict[str, Definition] = {}
+    devices: set[str] = set()
     functions: set[str] = set()
-    devices = set()
-    for name, text in sorted(_calls(onnx_ir.load(file))):
+    found: list[PackagedLibraries] = []
+    for name, text in sorted(_calls(model)):
         _, lines = read_lines(text)
         definitions[name] = _definition(name, dict(lines)["digest"])
         devices.add(dict(lines)["device"])
         libraries = PackagedLibraries(f"{name}: {os.path.basename(file)}")
-        for reference in (value for line, value in lines if line == "kernel"):
-            if libraries.add(reference) == reference:
-                functions.add(reference)
+        kernels = [value for line, value in lines if line == "kernel"]
+        functions.update(kernel for kernel in kernels if libraries.add(kernel) == kernel)
+        found.append(libraries)
+    for libraries in found:
         libraries.copy_to(Path(file).parent)
     if functions:
         _log.warning(
@@ -58,10 +64,10 @@ def write_ops(path: str | os.PathLike[str]) -> str:
             file,
             ", ".join(map(repr, sorted(functions))),
         )
-    listed = f"{file}.ops"
-    with replacing(Path(listed)) as temporary:
+    listed = Path(f"{file}.ops")
+    with replacing(listed) as temporary:
         temporary.write_text(ops_text(definitions.values(), devices), encoding="utf-8")
-    return listed
+    return str(listed)
 
 
 def _calls(model: onnx_ir.Model) -> set[tuple[str, str]]:

@@ -89,16 +89,16 @@ class Translation:
 def _is_answered(
     definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]
 ) -> bool:
-    """True if the op's rules take sizes; a factory is not asked, which would make a kernel."""
+    """True if a kernel serves calls of such sizes; no factory is asked, which would make one."""
     if any(kernel.factory for kernel in definition.candidates):
         return False
     try:
         specs = definition.infer(operands, attributes)
-        definition.choose(operands, attributes, call_device(operands, specs))
+        kernel = definition.choose(operands, attributes, call_device(operands, specs))
     # Whatever the rules raise for such sizes: calls raise it, too.
     except Exception:
         return False
-    return True
+    return not kernel.is_reference
 
 
 def _make(
