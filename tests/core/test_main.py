@@ -32,7 +32,16 @@ def test_doctor_says_what_is_in_use() -> None:
     runtime = graphffi.runtime_info()
     assert runtime.path in output
     assert ".".join(map(str, runtime.version)) in output
-    for word in ("graphffi ", "runtime ", "torch ", "jax ", "apache-tvm ", "CXX ", "gpu ", "cache "):
+    for word in (
+        "graphffi ",
+        "runtime ",
+        "torch ",
+        "jax ",
+        "apache-tvm ",
+        "CXX ",
+        "gpu ",
+        "cache ",
+    ):
         assert word in output
     has_framework = any(map(importlib.util.find_spec, ("torch", "jax")))
     assert ("plugin " in output) == has_framework
