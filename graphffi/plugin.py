@@ -67,6 +67,7 @@ from ._rules.reference_rules import forward_rule as forward_rule
 from ._rules.vmap import call_in_batch as call_in_batch
 from ._rules.vmap import call_in_order as call_in_order
 from ._values.describe import NUMBERS as NUMBERS
+from ._values.describe import counted as counted
 from ._values.describe import describe as describe
 from ._values.describe import is_tensor as is_tensor
 from ._values.describe import plain_text as plain_text

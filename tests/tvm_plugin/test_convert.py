@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from tvm import relax
 from tvm.relax.frontend.torch import from_exported_program
 
 import graphffi
@@ -352,6 +353,16 @@ def test_a_data_type_that_tvm_lacks_is_refused(library: str) -> None:
     )
     with pytest.raises(NotImplementedError, match=r"relax_tests::complex: .*got complex64"):
         run(op, matrix(2))
+
+
+def test_an_operand_of_another_data_type_than_torchs_is_refused(ops: Any) -> None:
+    def wrong(node: torch.fx.Node, importer: Any) -> Any:
+        return importer.block_builder.emit(relax.op.astype(importer.env[node.args[0]], "int32"))
+
+    converters = {**graphffi_tvm.convert_map(), "neg.default": wrong}
+    program = export(lambda x: ops.twice(-x), [matrix(2)])
+    with pytest.raises(NotImplementedError, match=r"relax_tests::twice: .*float32 of 2 dim.*int32"):
+        from_exported_program(program, custom_convert_map=converters, run_ep_decomposition=False)
 
 
 def test_sizes_that_the_export_took_for_granted_are_checked(ops: Any) -> None:

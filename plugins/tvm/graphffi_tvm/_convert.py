@@ -10,7 +10,7 @@ import torch
 import tvm
 from tvm import relax
 
-from graphffi.plugin import flat
+from graphffi.plugin import counted, flat
 from graphffi_torch.plugin import (
     DTYPE_NAMES,
     PrimitiveCall,
@@ -119,9 +119,11 @@ class _Call:
         given = PrimitiveCall.of(
             definition, self.target, *update.mapped(self.importer.env.__getitem__)
         )
+        for variable, tensor in zip(flat(given.operands), flat(values.operands), strict=True):
+            self._check_operand(variable, tensor)
         kernel, workspace = values.kernel(is_guarded=False)
         if kernel.is_reference:
-            self._refuse("a kernel for the call", "the reference; call graphffi_torch.decompose")
+            self._refuse("a kernel that fits the call", "the reference; add one with add_kernel")
         results = flat(_listed(self.node.meta["val"])[: len(definition.results)])
         call = definition.canonical(kernel, given.operands, values.attributes, workspace)
         conditions = ""
@@ -142,6 +144,14 @@ class _Call:
             )
         if overload_of(self.target) not in _OVERLOADS:
             self._refuse("a call that allocates its results", f"one of {self.target}")
+
+    def _check_operand(self, variable: Any, tensor: torch.Tensor) -> None:
+        """Refuses what TVM made another tensor of than torch: the kernel was chosen for torch's."""
+        dtype = DTYPE_NAMES.get(tensor.dtype, str(tensor.dtype))
+        found = getattr(variable, "ty", None)
+        is_tensor = isinstance(found, relax.TensorType) and found.ndim in (-1, tensor.ndim)
+        if not is_tensor or (found.dtype is not None and str(found.dtype) != dtype):
+            self._refuse(f"{dtype} of {counted(tensor.ndim, 'dimension')}", f"{found} from TVM")
 
     def _refuse(self, expected: str, got: str) -> NoReturn:
         raise NotImplementedError(
