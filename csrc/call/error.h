@@ -52,4 +52,9 @@ int SetRaised(const std::string& kind, const std::string& message);
 /// The same: the very object, where `error` has one.
 int SetRaised(const Error& error);
 
+/// After a call that returned `rc`: if the kernel refused the number or the types of its arguments,
+/// the error in this thread's slot then begins with `subject`, and says what to do. Returns what
+/// the call did, or -1.
+int NameRefusal(int rc, const std::string& subject);
+
 }  // namespace graphffi
