@@ -253,6 +253,7 @@ PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Argu
       rc = frame.Call(function.kernel, &result);
     }
   }
+  if (opt_declared != nullptr) rc = NameRefusal(rc, opt_declared->subject);
   CheckRc(rc);
   if (PyErr_Occurred() != nullptr) {  // a signal that the kernel asked for and then ignored
     ReleaseValue(&result);

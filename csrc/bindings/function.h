@@ -29,7 +29,7 @@ PyObject* WrapFunction(ObjectRef function, PyObject* opt_name = nullptr,
 
 /// Calls `function` with what `frame` holds: with the env of the arguments, and without the GIL
 /// unless the function keeps it. *New reference* to the result, in the arguments' framework.
-/// `opt_declared`: the tensors of an op's call, for GRAPHFFI_DEBUG=1.
+/// `opt_declared`: of an op's call, its name and, for GRAPHFFI_DEBUG=1, its tensors.
 /// \throws PythonError, Error
 PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Arguments& arguments,
                         const DeclaredTensors* opt_declared = nullptr);

@@ -101,8 +101,11 @@ py::object CallInOrder(py::handle function, const py::tuple& values, const py::s
   }
   if (arguments.opt_env() != nullptr) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
   const EnvScope env({kDLCPU, 0}, nullptr, &AllocateOnHeap);
+  const std::string name = subject.cast<std::string>();
+  DeclaredTensors declared;
+  declared.subject = name.c_str();
   return py::reinterpret_steal<py::object>(
-      CallWithFrame(*reinterpret_cast<PyFunction*>(function.ptr()), frame, arguments));
+      CallWithFrame(*reinterpret_cast<PyFunction*>(function.ptr()), frame, arguments, &declared));
 }
 
 void CheckPlan(const std::string& plan, const std::vector<int32_t>& counts,

@@ -2,6 +2,7 @@
 #include "call/error.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "call/global_function.h"
 #include "call/value.h"
@@ -52,6 +53,57 @@ const char* Error::what() const noexcept {
   } catch (...) {
     return "out of memory while an error was reported";
   }
+}
+
+namespace {
+
+// Texts of TVM FFI's headers, by which the functions that they make refuse arguments.
+constexpr std::string_view kWrongCount = "Mismatched number of arguments when calling: ";
+constexpr std::string_view kWrongType = "Mismatched type on argument #";
+constexpr std::string_view kNotConverted = "Cannot convert from type `";
+
+bool BeginsWith(std::string_view text, std::string_view begin) {
+  return text.substr(0, begin.size()) == begin;
+}
+
+bool Has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+/// Whether a view was passed where the kernel takes a Tensor that owns.
+bool WantsOwner(std::string_view text) {
+  if (BeginsWith(text, kNotConverted)) {
+    const size_t to = text.find("` to `");
+    return to != text.npos && Has(text.substr(0, to), "DLTensor*") &&
+           Has(text.substr(to), "ffi.Tensor");
+  }
+  const size_t actual = text.rfind("` but got `");
+  const size_t expected = text.rfind("Expected `", actual);
+  return BeginsWith(text, kWrongType) && actual != text.npos && expected != text.npos &&
+         Has(text.substr(expected, actual - expected), "ffi.Tensor") &&
+         Has(text.substr(actual), "DLTensor*");
+}
+
+}  // namespace
+
+int NameRefusal(int rc, const std::string& subject) {
+  if (rc == 0 || subject.empty()) return rc;
+  const Error error = Error::TakeRaised(rc);
+  const std::string& text = error.message();
+  const bool is_count = BeginsWith(text, kWrongCount), wants_owner = WantsOwner(text);
+  const bool is_refusal = is_count || wants_owner || BeginsWith(text, kWrongType);
+  if (!is_refusal || error.kind() != "TypeError") return SetRaised(error);
+  std::string named = subject + ": " + text;
+  if (is_count) named += "; the plan of the call says which values the kernel gets";
+  if (wants_owner) named += "; pass pass_owning_tensor=True for such a kernel";
+  const TVMFFIByteArray kind{error.kind().data(), error.kind().size()};
+  const TVMFFIByteArray message{named.data(), named.size()};
+  const TVMFFIByteArray backtrace{error.backtrace().data(), error.backtrace().size()};
+  TVMFFIObjectHandle made = nullptr;
+  if (TVMFFIErrorCreate(&kind, &message, &backtrace, &made) != 0) return SetRaised(error);
+  TVMFFIErrorSetRaised(made);
+  TVMFFIObjectDecRef(made);
+  return -1;
 }
 
 int SetRaised(const std::string& kind, const std::string& message) {

@@ -58,4 +58,9 @@ std::string PrintableText(const std::string& text);
 /// "Kind: subject: message", printable, where the message does not begin with the subject itself.
 std::string TextOf(const Error& error, const std::string& subject);
 
+/// After a call that returned `rc`: if the kernel refused the number or the types of its arguments,
+/// the error in this thread's slot then begins with `subject`, and says what to do. Returns what
+/// the call did, or -1.
+int NameRefusal(int rc, const std::string& subject);
+
 }  // namespace graphffi

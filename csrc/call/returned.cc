@@ -106,6 +106,7 @@ void CopyOnCpu(void*, const DLTensor& from, const DLTensor& to) {
 }
 
 void FinishCall(int rc, const Results& results, TVMFFIAny* returned, PlacedFrame* frame) {
+  rc = NameRefusal(rc, results.tensors.subject);
   const bool must_store = !results.is_passed && results.count != 0;
   if (rc == 0 && (must_store || returned->type_index != kTVMFFINone)) {
     // Before lent tensors are settled: it may be one of them that is returned.

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import graphffi
+import graphffi_jax
 
 X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
 
@@ -35,11 +36,34 @@ def test_a_kernel_whose_metadata_asks_for_tensors_gets_them(ops: SimpleNamespace
 
 def test_an_op_may_ask_for_owning_tensors(library: str) -> None:
     views = define(library, "takes_any_tensor")
-    with pytest.raises(jax.errors.JaxRuntimeError, match=r"TypeError: .*ffi\.Tensor"):
+    text = r"TypeError: jaxowning::takes_any_tensor: Cannot convert from type `DLTensor\*` to "
+    text += r"`ffi\.Tensor`; pass pass_owning_tensor=True for such a kernel"
+    with pytest.raises(jax.errors.JaxRuntimeError, match=text):
         jax.block_until_ready(views(X))
     owning = define(library, "takes_any_tensor", pass_owning_tensor=True)
     for x in (X, np.asarray(X)):
         np.testing.assert_array_equal(owning(x), X)
+
+
+def test_errors_of_kernels_that_want_owning_tensors_name_the_trait() -> None:
+    text = "void keep(tvm::ffi::Tensor x, tvm::ffi::Optional<tvm::ffi::Tensor> y) {}"
+    text += "\nTVM_FFI_DLL_EXPORT_TYPED_FUNC(keep, keep);"
+    flags = ["-DTVM_FFI_DLL_EXPORT_INCLUDE_METADATA=0"]
+    library = graphffi.cpp.build("owning_kernels", cpp_sources=text, extra_cflags=flags)
+    for plan, expected in (("x, None", "ffi.Tensor"), ("x, x", "ffi.Tensor"), ("1, x", "int")):
+        name = f"jaxowning::keep_{plan[0]}_{plan[3]}"
+        op = graphffi.define_op(
+            name,
+            schema="(Tensor(a!) x) -> ()",
+            kernel=f"{library}::keep",
+            plan=plan,
+            override=True,
+        )
+        with pytest.raises(TypeError) as raised, graphffi_jax.errors():
+            jax.block_until_ready(op(X))
+        assert str(raised.value).startswith(f"{name}: Mismatched type on argument #0 when calling")
+        is_owning = expected == "ffi.Tensor"
+        assert str(raised.value).endswith("such a kernel") is is_owning
 
 
 def test_a_call_may_ask_for_owning_tensors(library: str) -> None:
