@@ -75,7 +75,9 @@ def node_of(op: graphffi.Op, *args: Any, **named: Any) -> tuple[Any, list[Any], 
     for operand, value in zip(definition.operands, bound.operands, strict=True):
         if operand.mutated:
             is_list = isinstance(value, (list, tuple))
-            names = [f"{operand.name}_{i}" for i in range(len(value))] if is_list else [operand.name]
+            names = (
+                [f"{operand.name}_{i}" for i in range(len(value))] if is_list else [operand.name]
+            )
             outputs += ["" if value is None else f"new_{name}" for name in names]
     node = graphffi_onnxruntime.model_op(op).node([n for n, _ in tensors], outputs, *args, **named)
     return node, tensors, [name for name in outputs if name]

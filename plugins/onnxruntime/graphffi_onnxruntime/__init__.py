@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 try:
-    import onnxruntime as _onnxruntime  # type: ignore[import-untyped]  # noqa: F401
+    import onnxruntime as _onnxruntime  # noqa: F401
 except ModuleNotFoundError as _error:
     raise ImportError(
         "graphffi_onnxruntime: expected onnxruntime 1.17 or newer, got none; pip install "

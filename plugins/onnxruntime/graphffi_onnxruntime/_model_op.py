@@ -95,4 +95,3 @@ def model_op(op: DefinedOp) -> ModelOp:
 def _spec(tensor: Any) -> TensorSpec:
     device = getattr(tensor, "device", None)
     return TensorSpec(tuple(tensor.shape), dtype(tensor.dtype), Device(device or "cpu"))
-

@@ -54,7 +54,6 @@ _FORMAT: Final = "graphffi.onnx 1"
 _OPS_FORMAT: Final = "graphffi.ops 1"
 
 
-
 def node_text(
     definition: Definition,
     operands: Sequence[Any],

@@ -57,7 +57,5 @@ def _entry(ops: Any) -> str:
     listed = [ops] if isinstance(ops, DefinedOp) else list(ops)
     for each in listed:
         if not isinstance(each, DefinedOp):
-            raise TypeError(
-                f"graphffi_onnxruntime: register: expected ops or a path, got {each!r}"
-            )
+            raise TypeError(f"graphffi_onnxruntime: register: expected ops or a path, got {each!r}")
     return ops_text(each.definition for each in listed)
