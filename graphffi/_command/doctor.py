@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module, metadata, util
@@ -101,7 +102,7 @@ def _tvm() -> Fact:
         return Fact("apache-tvm", version)
     if runtime_info().kind == "bundled":
         return Fact("apache-tvm", f"{version}, graphffi_tvm needs GRAPHFFI_RUNTIME=apache")
-    release = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    release = tuple(map(int, re.findall(r"\d+", version)[:2]))
     problem = f"graphffi_tvm: expected apache-tvm 0.27 or newer, got {version}; upgrade it"
     return Fact("apache-tvm", f"{version}, plugin graphffi_tvm", problem if release < _TVM else "")
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -35,6 +36,12 @@ def test_a_compiled_module_runs_in_another_process(ops: Any, tmp_path: Path) -> 
     command = [sys.executable, "-W", "ignore", "-c", OTHER, path, names]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.stdout.strip() == "[6.0, 6.0, 6.0]", result.stderr
+
+
+def test_an_older_apache_tvm_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(tvm.relax, "TensorType")
+    with pytest.raises(ImportError, match=r"expected apache-tvm 0\.27 or newer, got an older one"):
+        importlib.reload(graphffi_tvm)
 
 
 @pytest.mark.parametrize("name", ["twice", "graphffi:", "graphffi:7", 'graphffi:["a", 1, 2, 3, 4]'])

@@ -3,13 +3,20 @@
 
 from __future__ import annotations
 
+# First: it says what is wrong where apache-tvm can't have the process's runtime.
+import graphffi as _graphffi  # noqa: F401
+
+# isort: split
 try:
-    import tvm as _tvm  # noqa: F401
+    from tvm import relax as _relax
 except ModuleNotFoundError as _error:
     raise ImportError(
         "graphffi_tvm: expected apache-tvm 0.27 or newer, got none; pip install apache-tvm"
     ) from _error
+if not hasattr(_relax, "TensorType"):
+    raise ImportError("graphffi_tvm: expected apache-tvm 0.27 or newer, got an older one")
 
+# isort: split
 from graphffi_tvm._convert import convert_map as convert_map
 from graphffi_tvm._functions import function_names as function_names
 from graphffi_tvm._functions import register_functions as register_functions
