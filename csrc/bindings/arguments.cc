@@ -70,11 +70,11 @@ bool IsDTypeClass(PyObject* type) {
   return false;
 }
 
+}  // namespace
+
 std::string SubjectText(PyObject* opt_subject) {
   return opt_subject == nullptr ? "graphffi" : py::str(opt_subject).cast<std::string>();
 }
-
-}  // namespace
 
 Arguments::~Arguments() {
   for (int i = 0; i < num_owned_; ++i) TVMFFIObjectDecRef(owned_[i]);
@@ -161,7 +161,7 @@ TVMFFIAny Arguments::OwnTensor(PyObject* value, TypeEntry& type) {
   try {
     tensor = type.opt_exchange != nullptr ? ImportExchanged(value, type) : ImportProduced(value);
   } catch (const ProducerError&) {
-    FailAsRaised("__dlpack__");
+    FailProducer(value);
   } catch (const PythonError&) {
     FailTensor(value);
   } catch (py::error_already_set& error) {

@@ -91,6 +91,7 @@ class Arguments {
   TVMFFIAny FromAddress(const py::object& number, const char* method);
   void NoteStream(PyObject* value, DLDevice device);
   py::object Ask(PyObject* value, const char* method);
+  [[noreturn]] void FailProducer(PyObject* value);
   [[noreturn]] void FailAsRaised(const char* method);
   [[noreturn]] void FailAnswer(const char* method, const char* expected, const py::object& answer);
 
@@ -127,6 +128,9 @@ class RecursionGuard {
 
 /// The object of a value that has `__chandle__`; the caller owns it. \throws py::error_already_set
 TVMFFIAny FromForeignObject(PyObject* value);
+
+/// What begins the text of errors. \throws py::error_already_set
+std::string SubjectText(PyObject* opt_subject);
 
 /// A value in the text of an error. \throws py::error_already_set
 std::string DescribeValue(PyObject* value);

@@ -49,6 +49,22 @@ void Arguments::FailAsRaised(const char* method) {
   throw PythonError();
 }
 
+/// Traced tensors have no elements: their framework says what to write instead.
+void Arguments::FailProducer(PyObject* value) {
+  if (PyErr_ExceptionMatches(PyExc_Exception) != 0) {
+    py::error_already_set raised;
+    static const py::handle advice =
+        ImportImmortal("graphffi._frameworks.framework", "traced_advice");
+    const auto text = advice(SubjectText(opt_subject_), py::handle(value)).cast<std::string>();
+    if (!text.empty()) {
+      FailValue(PyExc_TypeError, "a tensor with elements",
+                "a traced " + DescribeValue(value) + "; in traced code, write " + text);
+    }
+    raised.restore();
+  }
+  FailAsRaised("__dlpack__");
+}
+
 void Arguments::FailAnswer(const char* method, const char* expected, const py::object& answer) {
   FailValue(PyExc_TypeError, (std::string(expected) + " from " + method).c_str(),
             DescribeValue(answer.ptr()));

@@ -14,6 +14,7 @@ from .plugins import (
     PLUGINS,
     failed_import,
     import_plugin,
+    load_plugin_of,
     prepare,
     prepare_for_tracing,
     served,
@@ -105,6 +106,15 @@ class Framework:
     def to_numpy(self, tensor: Any) -> Any:
         """The contents as an array of NumPy, of ml_dtypes where NumPy lacks the data type."""
         raise NotImplementedError
+
+    def advice(self, function: str, value: Any) -> str:
+        """What to write instead of a direct call; "" for a tensor that a function can get.
+
+        Args:
+            function: Its name.
+            value: A tensor, which may be one of a trace.
+        """
+        return ""
 
     def device_name(self, kind: str) -> str:
         """The product behind a type of devices, such as ``"cuda"``; "" if it is not known."""
@@ -204,6 +214,14 @@ def _lookup(subject: str, kind: type) -> Framework | None:
         if prefix in _frameworks:
             return _frameworks[prefix]
     return None
+
+
+def traced_advice(function: str, value: Any) -> str:
+    """What to write instead of a direct call on a traced tensor; "" for any other value."""
+    load_plugin_of(type(value))
+    prefixes = (base.__module__.partition(".")[0] for base in type(value).__mro__)
+    found = next((_frameworks[prefix] for prefix in prefixes if prefix in _frameworks), None)
+    return "" if found is None else found.advice(function, value)
 
 
 def framework_of(subject: str, tensors: Sequence[Any]) -> Framework:

@@ -81,3 +81,25 @@ def test_kernels_without_metadata_are_taken_as_they_are() -> None:
     define(lambda *args: None, "(Tensor x) -> Tensor out")
     define("some.global.name", "(Tensor x) -> Tensor out")
     define("/no/such/library.so::scale", "(Tensor x) -> Tensor out")
+
+
+@pytest.mark.parametrize("plan", ["x, out", "x, 1.0, 2.0, out", "x, x, out"])
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_the_error_of_a_plan_that_no_metadata_checks_names_the_op(
+    plan: str, framework: str
+) -> None:
+    library = graphffi.cpp.build(
+        "signatures_without_metadata",
+        cpp_sources=f"{KERNELS}\nTVM_FFI_DLL_EXPORT_TYPED_FUNC(scale, scale);",
+        extra_cflags=["-DTVM_FFI_DLL_EXPORT_INCLUDE_METADATA=0"],
+    )
+    op = define(f"{library}::scale", "(Tensor x) -> Tensor out", plan)
+    x = pytest.importorskip(framework).ones(3)
+    signature = r"when calling: `scale\(0: DLTensor\*, 1: float, 2: DLTensor\*\) -> void`\."
+    text = rf"^{op.name}: Mismatched type on argument #1 {signature} Expected `float` but got `ffi"
+    if plan != "x, x, out":
+        text = rf"^{op.name}: Mismatched number of arguments {signature} Expected 3 but got [24] "
+        text += r"arguments; the plan of the call says which values the kernel gets(\n|$)"
+    for _ in range(2):
+        with pytest.raises(TypeError, match=text):
+            op(x)

@@ -110,9 +110,6 @@ def ops(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
         typed=typed,
         mistyped=mistyped,
         named=named,
-        short=graphffi.define_op(
-            "faulty::short", schema="(Tensor x) -> Tensor", infer=graphffi.like, **plain
-        ),
         clamp=define("clamp", f"{library}::clamp"),
         shaped=shaped,
         no_function=define("no_function", "faulty.no_such_function"),
@@ -233,14 +230,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], np.ndarray, type[Exception], str
         TypeError,
         "faulty::clamp: expected at most 3 arguments, got 4",
     ),
-    "plan without a value": (
-        lambda ops: ops.short,
-        GOOD,
-        TypeError,
-        "faulty::short: Mismatched number of arguments when calling: `clamp(0: DLTensor*, "
-        "1: DLTensor*, 2: float, 3: bool) -> void`. Expected 4 but got 2 arguments; the plan of "
-        "the call says which values the kernel gets",
-    ),
+    "plan": (lambda ops: lambda x: ops.divided(x, 1), GOOD, TypeError, "divided: Mismatched numbe"),
     "missing operand": (
         lambda ops: lambda x: (x, ops.clamp()),
         GOOD,

@@ -144,3 +144,35 @@ def test_a_symbolic_size_is_no_attribute(ops: SimpleNamespace) -> None:
         jax.eval_shape(
             lambda x: graphffi.call_tvm_ffi("f", x, x.shape[0], out=graphffi.like(x)), shape
         )
+
+
+def test_direct_calls_on_traced_arrays_say_what_to_write() -> None:
+    text = "void add(tvm::ffi::TensorView x, double f, tvm::ffi::TensorView y) {}"
+    module = graphffi.cpp.load_inline("traced_kernels", cpp_sources=text, functions=["add"])
+    anonymous = graphffi.Function(module.add)
+    expected = (
+        r"^add: argument #{}: expected a tensor with elements, got a traced float32\[3\]; in "
+        r"traced code, write graphffi_jax\.call\(add, \.\.\., out=jax\.ShapeDtypeStruct\("
+        r"shape, dtype\)\) with the shape of each result"
+    )
+    x = jnp.ones(3)
+    for position, call in (
+        (0, lambda a: module.add(a, 2.0, a)),
+        (2, lambda a: module.add(x, 2.0, a)),
+        (0, lambda a: module.add([x, {"a": a}], 2.0)),
+    ):
+        for trace in (jax.jit, jax.make_jaxpr, lambda f: lambda a: jax.linearize(f, a)):
+            with pytest.raises(TypeError, match=expected.format(position)):
+                trace(call)(x)
+    with pytest.raises(TypeError, match=r"write graphffi_jax\.call\("):
+        jax.grad(lambda a: anonymous(a, 2.0, a))(x)
+
+    def written(a: jax.Array) -> jax.Array:
+        return graphffi_jax.call(module.add, a, 2.0, out=jax.ShapeDtypeStruct(a.shape, a.dtype))
+
+    assert jax.jit(written)(x).shape == (3,)
+
+
+def test_traced_arrays_have_no_dlpack_tensor() -> None:
+    with pytest.raises(jax.errors.ConcretizationTypeError):
+        jax.jit(graphffi.from_dlpack)(jnp.ones(3))

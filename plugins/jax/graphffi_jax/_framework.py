@@ -49,6 +49,15 @@ class JaxFramework(Framework):
         self._known: dict[Any, tuple[KernelCall, ResultTypes]] = {}
         self._traced: set[str] = set()  # ops that are in traces of JAX
 
+    def advice(self, function: str, value: Any) -> str:
+        """What to write instead of a direct call on a traced array; "" for one with elements."""
+        if not isinstance(value, jax.core.Tracer):
+            return ""
+        return (
+            f"graphffi_jax.call({function}, ..., out=jax.ShapeDtypeStruct(shape, dtype)) with the "
+            "shape of each result, which the function gets after its other arguments"
+        )
+
     def call_op(self, op: Any, definition: Any, bound: Any) -> Any:
         """Runs an op as the definition says that bound the arguments."""
         if op.name not in self._traced and is_tracing():
