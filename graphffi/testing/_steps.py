@@ -224,8 +224,8 @@ def threads(op: Op, case: Case, outcomes: Outcomes) -> Problems:
 
     def is_enough() -> bool:
         # Beside other programs, threads overlap less often: processor time counts.
-        is_long = time.process_time() - cpu_begin > 1 and sum(calls) > 1000
-        return is_long or time.monotonic() - begin > 3
+        used = time.process_time() - cpu_begin
+        return used > (1 if sum(calls) > 1000 else 3) or time.monotonic() - begin > 10
 
     barrier = threading.Barrier(_NUM_THREADS)
     is_updating = any(operand.mutated for operand in op.definition.operands)
