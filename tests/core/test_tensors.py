@@ -155,7 +155,9 @@ def test_torch_tensor_without_plain_memory_is_refused(kernels: Any, kind: str) -
         with torch._subclasses.FakeTensorMode():
             x = torch.ones(2)
     for value in (x, [x]):
-        with pytest.raises((ValueError, TypeError), match=r"index: argument #0: expected a tensor"):
+        # A call on tensors without data is one of a graph.
+        text = r"index: (argument #0: expected a tensor|expected a function that returns None)"
+        with pytest.raises((ValueError, TypeError), match=text):
             kernels.type_index(value)
 
 

@@ -351,7 +351,7 @@ def program(seed: int, m: Any) -> Callable[[torch.Tensor, torch.Tensor], torch.T
         lambda x: x.T[:2, 2:],
         lambda x: x[::2, ::2],
         lambda x: x.reshape(2, 8)[:, :2],
-        lambda x: x.detach()[2:, :2],
+        lambda x: x[2:, :2],
         lambda x: x[0].expand(2, 4)[:, :2],
         lambda x: x[1, :2] + torch.zeros(2, 2),
     ]
@@ -391,7 +391,7 @@ def test_random_programs_are_right_or_refused(m: Any) -> None:
         given = torch.rand(4, 4), torch.rand(4, 4)
         eager = [x.clone() for x in given]
         expected = run(*eager)
-        for backend in ("aot_eager", "inductor") if seed % 4 == 0 else ("aot_eager",):
+        for backend in ("aot_eager", "inductor") if seed % 10 == 0 else ("aot_eager",):
             torch._dynamo.reset()
             compiled = [x.clone() for x in given]
             error = None

@@ -79,17 +79,6 @@ def test_a_name_that_is_none_is_the_error_of_eager_code(module: Any, fullgraph: 
         run(X)
 
 
-def test_direct_calls_break_the_graph(module: Any) -> None:
-    def call(x: torch.Tensor) -> Any:
-        y = x.clone()
-        module.increment(y, 2.0)
-        return y * 2
-
-    torch.testing.assert_close(compiled(call, fullgraph=False)(X), (X + 2) * 2)
-    with pytest.raises(RuntimeError, match=r"increment.*expected a call of an op.*got a direct"):
-        compiled(call)(X)
-
-
 def test_looking_a_global_function_up_breaks_the_graph(kernels: Any) -> None:
     graphffi.register_global_func("test_traced.add", kernels.add, override=True)
 
