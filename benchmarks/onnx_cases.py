@@ -32,15 +32,19 @@ def cases() -> list[Case]:
     ours = graphffi_onnxruntime.model_op(twice)
     contenders = (
         ("graphffi", lambda x, y: ours.node([x], [y], X), twice),
-        ("by hand, C API", lambda x, y: helper.make_node("twice", [x], [y], domain="bench_hand"), by_hand),
-        ("ONNX Runtime's Neg", lambda x, y: helper.make_node("Neg", [x], [y]), None),
-    )  # fmt: skip
+        ("by hand, C API", _other("twice", "bench_hand"), by_hand),
+        ("ONNX Runtime's Neg", _other("Neg", ""), None),
+    )
     return [
         Case(
             "a node of an ONNX model, 4 floats",
             [Contender(name, _measure(make, ops)) for name, make, ops in contenders],
         )
     ]
+
+
+def _other(op_type: str, domain: str) -> Any:
+    return lambda x, y: helper.make_node(op_type, [x], [y], domain=domain)
 
 
 def _measure(make_node: Any, ops: Any) -> Any:

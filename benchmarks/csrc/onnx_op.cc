@@ -56,9 +56,8 @@ constexpr ort::CustomOp MakeOp() {
   op.get_input_type = op.get_output_type = [](const CustomOp*, size_t) { return kFloat; };
   op.get_input_count = op.get_output_count = [](const CustomOp*) -> size_t { return 1; };
   op.destroy_kernel = [](void*) {};
-  op.get_input_characteristic = op.get_output_characteristic = [](const CustomOp*, size_t) {
-    return 0;
-  };
+  op.get_input_characteristic =
+      op.get_output_characteristic = [](const CustomOp*, size_t) { return 0; };
   op.get_input_memory = [](const CustomOp*, size_t) { return 0; };
   op.create_kernel_2 = &Create;
   op.compute_2 = &Compute;

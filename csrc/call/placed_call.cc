@@ -23,8 +23,8 @@ PlacedCall PlacedCall::Of(const Signature& signature, int32_t num_inputs, int32_
   const bool is_passed = signature.plan().first_output() < num_returned;
   const bool is_filled = is_passed || num_returned == 0 || may_return_nothing;
   const bool needs_frame = lends || !layout.is_in_order();
-  return {std::move(layout), num_inputs, num_outputs, num_values, num_returned,
-          lends,             is_passed,  is_filled,   needs_frame};
+  return {std::move(layout), num_inputs, num_outputs, num_values, num_returned, lends,
+          is_passed,         is_filled,  needs_frame};
 }
 
 Results PlacedCall::ResultsOf(const Signature& signature, const char* reference,
@@ -52,8 +52,9 @@ void PlacedCall::CallInFrame(const Signature& signature, const Kernel& kernel,
   }
   const DeclaredTensors tensors = results().tensors;
   CallFrame frame(lends ? &loans : nullptr);
-  frame.PushPlan(signature.plan(), {tensors.inputs, tensors.outputs, {}, place.stream,
-                                    place.workspace, place.device});
+  frame.PushPlan(
+      signature.plan(),
+      {tensors.inputs, tensors.outputs, {}, place.stream, place.workspace, place.device});
   CallForResults(kernel, is_filled, results, &frame);
 }
 

@@ -139,9 +139,10 @@ std::string FindPackagedKernel(const std::string& reference, const std::string& 
   if (name.find("-" + found.substr(0, kNameDigits) + ".so") != std::string::npos) {
     return path + reference.substr(separator);
   }
-  throw Error("ValueError", "graphffi: kernel '" + reference + "': expected the library of the " +
-                                "export, " + name + ", got '" + path + "' with SHA-256 " + found +
-                                "; put the library of the export beside the model, or export again");
+  throw Error("ValueError",
+              "graphffi: kernel '" + reference + "': expected the library of the " + "export, " +
+                  name + ", got '" + path + "' with SHA-256 " + found +
+                  "; put the library of the export beside the model, or export again");
 }
 
 }  // namespace graphffi

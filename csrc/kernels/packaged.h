@@ -30,8 +30,8 @@ void LoadPackagedLibraries(const std::string& subject,
                            const std::vector<PackagedLibrary>& libraries, const ReadLibrary& read,
                            const std::vector<std::string>* opt_trusted);
 
-/// What programs name the library at `path`: `kernels-0123456789abcdef.so`, with the first digits of
-/// its SHA-256. \throws Error(RuntimeError) if it can't be read
+/// What programs name the library at `path`: `kernels-0123456789abcdef.so`, with the first digits
+/// of its SHA-256. \throws Error(RuntimeError) if it can't be read
 std::string PackagedName(const std::string& path);
 
 /// The reference of a kernel in the library that a program names `name`, which ends with the first

@@ -35,8 +35,8 @@ class ProgramText {
   size_t pos_ = 0;
 };
 
-/// A message with what `write` gives of each place, `{3}` or `{t1}`, in its stead. Braces around what
-/// it does not know stay.
+/// A message with what `write` gives of each place, `{3}` or `{t1}`, in its stead. Braces around
+/// what it does not know stay.
 std::string FillPlaces(std::string_view message,
                        const std::function<std::optional<std::string>(std::string_view)>& write);
 

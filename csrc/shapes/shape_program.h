@@ -59,8 +59,9 @@ class ResultShapes {
 ///     true 5               the program is for calls in which value 5 is not 0; false: in which it
 ///                          is
 ///     error ValueError x: expected {3}
-///                          of calls for which the condition before does not hold: kind and text, in
-///                          which `{3}` stands for value 3. Of calls in models; others ask the rule
+///                          of calls for which the condition before does not hold: kind and text,
+///                          in which `{3}` stands for value 3. Of calls in models; others ask the
+///                          rule
 ///     same 2               … in which the attribute bank's value 2 is that of the traced call
 ///     result 2 32 1 1 0 2 0 5
 ///                          dtype code, bits, lanes; device type, index; rank; a value per size

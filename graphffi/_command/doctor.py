@@ -64,7 +64,7 @@ def _own() -> Iterator[Fact]:
 
 
 def _plugins() -> Iterator[Fact]:
-    for framework, package in PLUGINS.items():
+    for framework, package in (*PLUGINS.items(), ("onnxruntime", "graphffi_onnxruntime")):
         if util.find_spec(framework) is None:
             yield Fact(framework, "not installed")
             continue
@@ -76,11 +76,19 @@ def _plugins() -> Iterator[Fact]:
             continue
         try:
             import_module(package)
+            library = _library_of(package, spec.origin)
         except Exception as failure:
             yield Fact(framework, f"{version}, plugin does not load", str(failure))
         else:
-            library = next(path for path in _mapped_files() if path.endswith(f"/lib{package}.so"))
             yield Fact(framework, f"{version}, plugin {library}, loads")
+
+
+def _library_of(package: str, origin: str) -> str:
+    """The file of a plugin's library, which is loaded; sessions of ONNX Runtime load theirs."""
+    name = f"lib{package}.so"
+    if package == "graphffi_onnxruntime":
+        ctypes.CDLL(os.path.join(os.path.dirname(origin), "lib", name))
+    return next(path for path in _mapped_files() if path.endswith(f"/{name}"))
 
 
 def _runtimes() -> Iterator[Fact]:

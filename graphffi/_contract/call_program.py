@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from .._definition.definition import Definition
     from .._kernels.op_kernel import OpKernel
-    from .spec import TensorSpec
     from .shape_program import TracedRules
+    from .spec import TensorSpec
 
 _SIGNS: Final = {
     **{"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"},
@@ -69,8 +69,8 @@ def trace_call(
     rules = trace_rules(definition, operands, attributes, _CheckedTrace)
     if rules.found.kernel.is_reference:
         raise NotImplementedError(
-            f"{definition.name}: kernels: expected one that fits the call, got the reference, which "
-            "runs in Python; add one with add_kernel"
+            f"{definition.name}: kernels: expected one that fits the call, got the reference, "
+            "which runs in Python; add one with add_kernel"
         )
     errors = {
         line: _error(definition.name, rules, line, names) for line in rules.trace.conditions()

@@ -29,8 +29,9 @@ TORCH_BUILD = ROOT / f"plugins/torch/graphffi_torch/lib/torch-{release_of('torch
 TORCH = TORCH_BUILD / "libgraphffi_torch.so"
 TORCH_PYTHON = TORCH_BUILD / f"_C{SUFFIX}"
 JAX = ROOT / "plugins/jax/graphffi_jax/lib/libgraphffi_jax.so"
-CALLERS = [CORE, TORCH, TORCH_PYTHON, JAX]
-PYTHON_FREE = [RUNTIME, TORCH, JAX]
+ONNXRUNTIME = ROOT / "plugins/onnxruntime/graphffi_onnxruntime/lib/libgraphffi_onnxruntime.so"
+CALLERS = [CORE, TORCH, TORCH_PYTHON, JAX, ONNXRUNTIME]
+PYTHON_FREE = [RUNTIME, TORCH, JAX, ONNXRUNTIME]
 EXPORTED = Path(__file__).with_name("exported_symbols.txt")
 MAX_RUNTIME_BYTES = 620_000
 
@@ -155,7 +156,7 @@ def test_python_free_libraries_are(path: Path) -> None:
     assert not [name for name in dynamic(path, "NEEDED") if "python" in name]
 
 
-@pytest.mark.parametrize("path", [RUNTIME, CORE, JAX], ids=lambda p: p.name)
+@pytest.mark.parametrize("path", [RUNTIME, CORE, JAX, ONNXRUNTIME], ids=lambda p: p.name)
 def test_libraries_without_torch_are(path: Path) -> None:
     assert not [n for n in dynamic(built(path), "NEEDED") if "torch" in n or n.startswith("libc10")]
 

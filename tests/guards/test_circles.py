@@ -15,6 +15,7 @@ PACKAGES = {
     "graphffi": ROOT / "graphffi",
     "graphffi_torch": ROOT / "plugins/torch/graphffi_torch",
     "graphffi_jax": ROOT / "plugins/jax/graphffi_jax",
+    "graphffi_onnxruntime": ROOT / "plugins/onnxruntime/graphffi_onnxruntime",
 }
 #: Modules without Python code, which may be imported as names of their package.
 COMPILED = {"graphffi._core"}

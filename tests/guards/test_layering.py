@@ -113,6 +113,7 @@ NATIVE = {
         pattern="attention.cc",
     ),
     "jax plugin": NativeLayer("plugins/jax/csrc", FFI | CALLS | {"xla"}),
+    "onnxruntime plugin": NativeLayer("plugins/onnxruntime/csrc", FFI | CALLS | {"modules"}),
     "examples": NativeLayer("examples", FFI | {"cuda"}, but=("/llama_block_cpp/",)),
     "C++ program": NativeLayer("examples/llama_block_cpp", frozenset({"torch", "graphffi_torch"})),
 }
@@ -133,7 +134,10 @@ class PythonLayer:
 PYTHON = {
     "graphffi": PythonLayer(
         "graphffi",
-        never=frozenset({"torch", "jax", "jaxlib", "graphffi_torch", "graphffi_jax"}),
+        never=frozenset(
+            {"torch", "jax", "jaxlib", "onnx", "onnxruntime"}
+            | {"graphffi_torch", "graphffi_jax", "graphffi_onnxruntime"}
+        ),
         at_import_never=frozenset({"numpy", "ml_dtypes", "tvm_ffi"}),
         private=frozenset(
             {
@@ -154,6 +158,10 @@ PYTHON = {
     "graphffi_jax": PythonLayer(
         "plugins/jax/graphffi_jax",
         never=frozenset({"torch", "graphffi_torch"}),
+    ),
+    "graphffi_onnxruntime": PythonLayer(
+        "plugins/onnxruntime/graphffi_onnxruntime",
+        never=frozenset({"jax", "jaxlib", "graphffi_jax"}),
     ),
 }
 
@@ -341,6 +349,7 @@ def test_python_code_imports_only_what_its_layer_may(name: str) -> None:
         ("standalone", "#include <ATen/ATen.h>"),
         ("standalone", "#include <c10/util/Exception.h>"),
         ("jax plugin", "#include <Python.h>"),
+        ("onnxruntime plugin", "#include <onnxruntime_c_api.h>"),
         ("examples", "#include <call/plan.h>"),
         ("examples", '#include "nowhere/else.h"'),
     ],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// host LIBRARY OPS MODEL: runs a model of one input of 2 x 3 floats, 1 to 6, and prints its results.
-// OPS is a list of ops, or - for a library that knows its own.
+// host LIBRARY OPS MODEL: runs a model of one input of 2 x 3 floats, 1 to 6, and prints its
+// results. OPS is a list of ops, or - for a library that knows its own.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,8 +52,8 @@ int main(int argc, char** argv) {
       memory, values, sizeof values, shape, 2, 1, &input));
   const char *inputs[] = {"t0"}, *outputs[] = {"out"};
   void* output = NULL;
-  Check(((void* (*)(void*, void*, const char**, void**, size_t, const char**, size_t, void**))api[9])(
-      session, NULL, inputs, &input, 1, outputs, 1, &output));
+  Check(((void* (*)(void*, void*, const char**, void**, size_t, const char**, size_t,
+                    void**))api[9])(session, NULL, inputs, &input, 1, outputs, 1, &output));
   float* found = NULL;
   Check(((void* (*)(void*, void**))api[51])(output, (void**)&found));
   for (int i = 0; i < 6; ++i) printf("%g\n", found[i]);

@@ -20,8 +20,8 @@ std::atomic<int64_t> kept_address{0};
 void Scale(ffi::TensorView x, ffi::Optional<ffi::TensorView> bias, double factor,
            ffi::TensorView out) {
   for (int64_t i = 0; i < x.numel(); ++i) {
-    Floats(out)[i] = static_cast<float>(Floats(x)[i] * factor) +
-                     (bias.has_value() ? Floats(*bias)[i] : 0.0F);
+    Floats(out)[i] =
+        static_cast<float>(Floats(x)[i] * factor) + (bias.has_value() ? Floats(*bias)[i] : 0.0F);
   }
 }
 
@@ -60,8 +60,8 @@ void Fail(ffi::TensorView x, ffi::String kind, ffi::TensorView out) {
 
 /// Fills its workspace, or memory of the env's allocator where that is empty.
 void UseMemory(ffi::TensorView x, ffi::Optional<ffi::TensorView> workspace, ffi::TensorView out) {
-  ffi::Tensor own = ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {x.numel()}, x.dtype(),
-                                              x.device());
+  ffi::Tensor own =
+      ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {x.numel()}, x.dtype(), x.device());
   for (int64_t i = 0; i < x.numel(); ++i) {
     static_cast<float*>(own.data_ptr())[i] = 2 * Floats(x)[i];
   }
@@ -74,8 +74,8 @@ void UseMemory(ffi::TensorView x, ffi::Optional<ffi::TensorView> workspace, ffi:
 
 /// Returns its result.
 ffi::Tensor Returned(ffi::Tensor x) {
-  ffi::Tensor made = ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, x.shape(), x.dtype(),
-                                               x.device());
+  ffi::Tensor made =
+      ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, x.shape(), x.dtype(), x.device());
   for (int64_t i = 0; i < x.numel(); ++i) {
     static_cast<float*>(made.data_ptr())[i] = -static_cast<float*>(x.data_ptr())[i];
   }

@@ -10,16 +10,16 @@
 #include <cstdint>
 #include <string>
 
-/// Exports RegisterCustomOps, once in a library. `ops` has a line for each op: its name, `-` (or the
-/// digest of the one definition whose nodes are taken), the type of its devices, its operands
-/// (`tensor`, `optional` or `list`, with a `!` behind those that it updates), `->` and the number of
-/// its results:
+/// Exports RegisterCustomOps, once in a library. `ops` has a line for each op: its name, `-` (or
+/// the digest of the one definition whose nodes are taken), the type of its devices, its operands
+/// (`tensor`, `optional` or `list`, with a `!` behind those that it updates), `->` and the number
+/// of its results:
 ///
 ///     GRAPHFFI_EXPORT_ONNXRUNTIME_OPS("mylib::scale - cpu tensor optional -> 1")
-#define GRAPHFFI_EXPORT_ONNXRUNTIME_OPS(ops)                                                      \
-  extern "C" __attribute__((visibility("default"))) void* RegisterCustomOps(void* options,        \
-                                                                            const void* api) {    \
-    return ::graphffi::onnxruntime::Register(options, api, "graphffi.ops 1\n" ops,                \
+#define GRAPHFFI_EXPORT_ONNXRUNTIME_OPS(ops)                                                     \
+  extern "C" __attribute__((visibility("default"))) void* RegisterCustomOps(void* options,       \
+                                                                            const void* api) {   \
+    return ::graphffi::onnxruntime::Register(options, api, "graphffi.ops 1\n" ops,               \
                                              reinterpret_cast<const void*>(&RegisterCustomOps)); \
   }
 
@@ -37,8 +37,8 @@ inline void* MakeStatus(const void* api_base, const std::string& text) {
   return static_cast<const ApiBase*>(api_base)->get_api(1)->create_status(kFail, text.c_str());
 }
 
-/// Registers `ops` with an OrtSessionOptions*. `address` is one of the library that has the kernels.
-/// Gives NULL or an OrtStatus*.
+/// Registers `ops` with an OrtSessionOptions*. `address` is one of the library that has the
+/// kernels. Gives NULL or an OrtStatus*.
 inline void* Register(void* options, const void* api_base, const char* ops, const void* address) {
   constexpr const char* kName = "libgraphffi_onnxruntime.so";
   Dl_info info{};

@@ -50,7 +50,8 @@ void ReadLine(const TextLine& line, Lines* to) {
     to->attributes.push_back(value);
   } else if (std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown)) {
     // Packages are checked by a reader in Python, which must not see another one of two.
-    if (!to->texts.emplace(name, value).second) FailInText("line", "one " + std::string(name), value);
+    if (!to->texts.emplace(name, value).second)
+      FailInText("line", "one " + std::string(name), value);
   } else {
     FailInText("line", "a known name", std::string(name) + (value.empty() ? "" : " ") + value);
   }

@@ -152,8 +152,8 @@ class WorkspaceTensor {
 }
 
 /// Serves what the kernel allocates from its workspace.
-void RunAllocatingFromWorkspace(const xla::Call& arrays, const Site& site,
-                                const CallPlace& place, const Workspace& workspace) {
+void RunAllocatingFromWorkspace(const xla::Call& arrays, const Site& site, const CallPlace& place,
+                                const Workspace& workspace) {
   WorkspaceScope scope(workspace.data, workspace.num_bytes, place.device);
   CallKernel(arrays, site, place);
   const int held = scope.Close();

@@ -53,8 +53,8 @@ class SessionMemoryScope {
   friend int AllocateInSession(DLTensor*, DLManagedTensorVersioned**, void*,
                                graphffi::SetAllocationError);
   // Of each call: found through the thread's own register, not by a call of the loader.
-  [[gnu::tls_model("initial-exec")]] static thread_local const std::shared_ptr<SessionAllocator>*
-      current_;
+  [[gnu::tls_model(
+      "initial-exec")]] static thread_local const std::shared_ptr<SessionAllocator>* current_;
   const std::shared_ptr<SessionAllocator>* outer_;
 };
 

@@ -46,8 +46,8 @@ class Reader {
         Add(&floats_, attribute, static_cast<double>(value));
       }
     } else {
-      for (const int64_t value : ReadNumbers<int64_t, ort::GetAttributeInt, ort::GetAttributeInts>(
-               attribute, is_list)) {
+      for (const int64_t value :
+           ReadNumbers<int64_t, ort::GetAttributeInt, ort::GetAttributeInts>(attribute, is_list)) {
         Add(&ints_, attribute, value);
         if (attribute.type == Class::kInt) given_.push_back(graphffi::ToAny(value));
       }
@@ -140,7 +140,8 @@ class Reader {
 
   void CheckCount(const NodeText::Attribute& attribute, size_t found) const {
     if (found == static_cast<size_t>(attribute.count)) return;
-    Fail(text_, attribute.name, std::to_string(attribute.count) + " items, as in the exported model",
+    Fail(text_, attribute.name,
+         std::to_string(attribute.count) + " items, as in the exported model",
          std::to_string(found));
   }
 
@@ -225,9 +226,8 @@ std::vector<TVMFFIAny> Attributes::ReadInts(const NodeText& text, const ort::Api
     Call<ort::GetShapeAttribute>(api, context, attribute.name.c_str(), &item);
     std::vector<int64_t> values(is_list ? static_cast<size_t>(attribute.count) : 1);
     size_t size = 0;
-    Call<ort::ReadOpAttribute>(api, item,
-                               is_list ? ort::kIntsAttribute : ort::kIntAttribute, values.data(),
-                               values.size() * sizeof(int64_t), &size);
+    Call<ort::ReadOpAttribute>(api, item, is_list ? ort::kIntsAttribute : ort::kIntAttribute,
+                               values.data(), values.size() * sizeof(int64_t), &size);
     for (const int64_t value : values) found.push_back(graphffi::ToAny(value));
   }
   return found;

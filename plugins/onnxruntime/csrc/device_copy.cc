@@ -39,7 +39,8 @@ void CopyOnDevice(const DLTensor& tensor, void* data, void* stream) {
   } else {
     throw graphffi::Error("NotImplementedError",
                           "graphffi: expected an operand that is updated on cpu or cuda, got one "
-                          "on " + graphffi::DeviceToName(tensor.device));
+                          "on " +
+                              graphffi::DeviceToName(tensor.device));
   }
 }
 

@@ -91,9 +91,9 @@ void CheckDefinition(const Op& op, const NodeText& text) {
   const std::string expected = provider == nullptr ? "" : provider,
                     got = op.provider == nullptr ? "" : op.provider;
   if (expected != got) {
-    throw Error("ValueError", name + ": expected to run on " +
-                                  graphffi::DeviceToName(text.device) + ", got " +
-                                  (got.empty() ? "the CPU" : got) + "; export again there");
+    throw Error("ValueError", name + ": expected to run on " + graphffi::DeviceToName(text.device) +
+                                  ", got " + (got.empty() ? "the CPU" : got) +
+                                  "; export again there");
   }
 }
 
@@ -139,8 +139,8 @@ std::shared_ptr<const NodeCall> NodeCall::Get(const Op& op, const ort::Api* api,
   NodeText parsed = NodeText::Parse(text);
   CheckDefinition(op, parsed);
   Attributes attributes = Attributes::Read(parsed, runtime, info);
-  const std::string key = std::to_string(reinterpret_cast<uintptr_t>(&op)) + "\n" +
-                          attributes.key + "\n" + text;
+  const std::string key =
+      std::to_string(reinterpret_cast<uintptr_t>(&op)) + "\n" + attributes.key + "\n" + text;
   std::lock_guard<std::mutex> lock(*mutex);
   std::weak_ptr<const NodeCall>& known = (*calls)[key];
   std::shared_ptr<const NodeCall> call = known.lock();
@@ -179,10 +179,9 @@ void NodeCall::AddWay(const NodeText::Way& way, const Op& op) {
   if (!way.plan.empty()) {
     signature = graphffi::Signature::Parse(way.plan, text_.names, counts).Fold(known);
   }
-  const std::string reference = way.library.empty()
-                                    ? way.kernel
-                                    : graphffi::FindPackagedKernel(way.kernel, way.library,
-                                                                   op.folder);
+  const std::string reference =
+      way.library.empty() ? way.kernel
+                          : graphffi::FindPackagedKernel(way.kernel, way.library, op.folder);
   const graphffi::KernelFacts facts = graphffi::FactsOf(reference);
   // Functions registered by name may be Python's, which need tensors that own.
   const bool lends =
@@ -200,9 +199,7 @@ void NodeCall::CheckTensors(const ort::KernelInfo* info) const {
   Call<ort::GetNodeInputCount>(api, info, &num_inputs);
   Call<ort::GetNodeOutputCount>(api, info, &num_outputs);
   size_t expected = text_.inputs.size();
-  const auto is_absent = [&](size_t k) {
-    return text_.inputs[k].role == NodeText::Role::kAbsent;
-  };
+  const auto is_absent = [&](size_t k) { return text_.inputs[k].role == NodeText::Role::kAbsent; };
   while (expected > num_inputs && is_absent(expected - 1)) --expected;
   CheckCount(text_, "inputs", expected, num_inputs);
   std::string problems;
@@ -258,7 +255,8 @@ void NodeCall::LoadInputs(const ort::KernelContext* context, Room* room) const {
 }
 
 /// Releases before 1.24: the rank, and the sizes if that is the expected one.
-size_t NodeCall::ReadShape(const ort::Value* value, size_t expected, int* type, int64_t* dims) const {
+size_t NodeCall::ReadShape(const ort::Value* value, size_t expected, int* type,
+                           int64_t* dims) const {
   const ort::Api* api = runtime_.api;
   ort::TensorInfo* owned = nullptr;
   Ensure(api, ort::GetTensorInfo::Call(api, value, &owned));
@@ -319,7 +317,7 @@ void NodeCall::FailToChoose(const Room& room) const {
 }
 
 void NodeCall::MakeOutputs(ort::KernelContext* context, const ResultShapes& results, void* stream,
-                       Room* room) const {
+                           Room* room) const {
   const ort::Api* api = runtime_.api;
   const auto make = [&](size_t index, const DLTensor& like) {
     ort::Value* value = nullptr;

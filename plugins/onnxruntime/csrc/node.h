@@ -31,7 +31,8 @@ struct NodeWay {
 /// find it in the processor's cache then. Immutable, used on any threads.
 class NodeCall {
  public:
-  /// That of a node. \throws Error for a node that is not as its op, or whose kernels are not there.
+  /// That of a node. \throws Error for a node that is not as its op, or whose kernels are not
+  /// there.
   static std::shared_ptr<const NodeCall> Get(const Op& op, const ort::Api* api,
                                              const ort::KernelInfo* info);
   NodeCall(const NodeCall&) = delete;
@@ -43,7 +44,8 @@ class NodeCall {
   /// Refuses tensors of other types than the text's while a session is made. \throws Error
   void CheckTensors(const ort::KernelInfo* info) const;
   /// Calls the kernel with the tensors of a context. \throws Error
-  void Compute(ort::KernelContext* context, const std::shared_ptr<SessionAllocator>& allocator) const;
+  void Compute(ort::KernelContext* context,
+               const std::shared_ptr<SessionAllocator>& allocator) const;
 
  private:
   struct Room;

@@ -92,9 +92,10 @@ const char* ProviderOf(DLDeviceType type) {
     case kDLROCM:
       return "ROCMExecutionProvider";
     default:
-      throw Error("NotImplementedError", "graphffi: expected tensors on cpu, cuda or rocm in ONNX "
-                                         "Runtime, got " +
-                                             graphffi::DeviceToName({type, 0}));
+      throw Error("NotImplementedError",
+                  "graphffi: expected tensors on cpu, cuda or rocm in ONNX "
+                  "Runtime, got " +
+                      graphffi::DeviceToName({type, 0}));
   }
 }
 
@@ -112,8 +113,7 @@ Op::Op(std::string_view line, std::string in_folder, const Runtime& of)
   provider = ProviderOf(graphffi::DeviceFromName(words[2]).device_type);
   for (auto word = words.begin() + 3; word != arrow; ++word) operands.push_back(OperandOf(*word));
   const auto num_results = graphffi::ReadTextNumber<int64_t>("op", words.back());
-  outputs.resize(static_cast<size_t>(std::clamp<int64_t>(num_results, 0, 1 << 16)),
-                 ort::kRequired);
+  outputs.resize(static_cast<size_t>(std::clamp<int64_t>(num_results, 0, 1 << 16)), ort::kRequired);
   std::vector<MemoryPair> pairs;
   for (size_t i = 0; i < operands.size(); ++i) {
     if (!operands[i].is_updated) continue;

@@ -33,7 +33,7 @@ struct Op : ort::CustomOp {
   const char* provider;  ///< of the device; NULL for the CPU's
   std::vector<Operand> operands;
   std::vector<ort::Characteristic> outputs;  ///< results, then what is updated
-  std::string folder;  ///< of the list, where kernel libraries are looked for
+  std::string folder;                        ///< of the list, where kernel libraries are looked for
   Runtime runtime;
 
   std::string subject() const { return domain + "::" + name; }

@@ -83,7 +83,6 @@ using GetOutput = Slot<91, 1,
 using ReleaseStatus = Slot<93, 1, void(Status*)>;
 using ReleaseTypeInfo = Slot<98, 1, void(TypeInfo*)>;
 using ReleaseTensorInfo = Slot<99, 1, void(TensorInfo*)>;
-using ReleaseDomain = Slot<101, 1, void(CustomOpDomain*)>;
 using AddConfigEntry = Slot<130, 5, Status*(SessionOptions*, const char* key, const char* value)>;
 using ReleaseAllocator = Slot<132, 5, void(Allocator*)>;
 /// *size is the number of items; a NULL array asks for it.
@@ -101,12 +100,8 @@ using GetInputTypeInfo = Slot<234, 14, Status*(const KernelInfo*, size_t index, 
 using GetOutputTypeInfo = Slot<235, 14, Status*(const KernelInfo*, size_t index, TypeInfo** made)>;
 using HasConfigEntry = Slot<237, 14, Status*(const SessionOptions*, const char* key, int* has)>;
 using GetConfigEntry =
-    Slot<238, 14,
-         Status*(const SessionOptions*, const char* key, char* opt_buffer, size_t* size)>;
+    Slot<238, 14, Status*(const SessionOptions*, const char* key, char* opt_buffer, size_t* size)>;
 using GetNodeName = Slot<244, 15, Status*(const KernelInfo*, char* opt_buffer, size_t* size)>;
-/// *new reference*
-using GetContextAllocator =
-    Slot<253, 15, Status*(const KernelContext*, const MemoryInfo*, Allocator** made)>;
 using GetShapeInputCount = Slot<267, 17, Status*(const ShapeInferContext*, size_t*)>;
 using GetInputTypeShape =
     Slot<268, 17, Status*(const ShapeInferContext*, size_t index, TensorInfo**)>;

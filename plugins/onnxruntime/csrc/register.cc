@@ -59,8 +59,8 @@ const Domains& DomainsOf(const std::string& text, const std::string& folder,
                          const Runtime& runtime) {
   static auto* mutex = new std::mutex;
   static auto* known = new std::map<std::string, std::unique_ptr<Domains>>;
-  const std::string key = std::to_string(reinterpret_cast<uintptr_t>(runtime.api)) + "\n" + folder +
-                          "\n" + text;
+  const std::string key =
+      std::to_string(reinterpret_cast<uintptr_t>(runtime.api)) + "\n" + folder + "\n" + text;
   std::lock_guard<std::mutex> lock(*mutex);
   std::unique_ptr<Domains>& domains = (*known)[key];
   if (domains == nullptr) domains = Make(text, folder, runtime);
@@ -107,8 +107,9 @@ std::string ReadFile(const std::string& path) {
   std::ostringstream text;
   text << file.rdbuf();
   if (!file) {
-    throw Error("RuntimeError", "graphffi: list of ops '" + path +
-                                    "': expected the file that is written beside a model, got none");
+    throw Error("RuntimeError",
+                "graphffi: list of ops '" + path +
+                    "': expected the file that is written beside a model, got none");
   }
   return text.str();
 }
@@ -129,8 +130,7 @@ Runtime RuntimeOf(const ort::ApiBase& base) {
   const int release = dot == std::string::npos ? 0 : std::atoi(version.c_str() + dot + 1);
   const ort::Api* api = base.get_api(ort::kOldestApi);
   if (api == nullptr || version.substr(0, dot) != "1") {
-    throw Error("RuntimeError",
-                "graphffi: expected ONNX Runtime 1.17 or newer, got " + version);
+    throw Error("RuntimeError", "graphffi: expected ONNX Runtime 1.17 or newer, got " + version);
   }
   return {api, release};
 }
@@ -153,7 +153,8 @@ void RegisterNamed(ort::SessionOptions* options, const Runtime& runtime) {
   if (path.empty()) {
     throw Error("ValueError", std::string("graphffi: expected a list of ops in the entry '") +
                                   kEntry + "' of the session's options, or in the variable " +
-                                  kVariable + ", got none; call graphffi_onnxruntime.register, or "
+                                  kVariable +
+                                  ", got none; call graphffi_onnxruntime.register, or "
                                   "name model.onnx.ops");
   }
   const bool is_text = path.compare(0, kListFormat.size(), kListFormat) == 0;

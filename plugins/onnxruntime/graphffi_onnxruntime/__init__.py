@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 try:
-    import onnxruntime as _onnxruntime  # type: ignore[import-untyped]  # noqa: F401
+    import onnxruntime as _onnxruntime  # noqa: F401
 except ModuleNotFoundError as _error:
     raise ImportError(
         "graphffi_onnxruntime: expected onnxruntime 1.17 or newer, got none; pip install "
