@@ -36,6 +36,12 @@ def test_public_names_load_no_framework() -> None:
     assert not modules_after(statement) & set(HEAVY)
 
 
+def test_sessions_of_onnx_runtime_load_no_torch() -> None:
+    pytest.importorskip("onnxruntime")
+    statement = "import graphffi_onnxruntime; graphffi_onnxruntime.register"
+    assert not modules_after(statement) & {"torch", "graphffi_torch", "onnx", "onnxscript"}
+
+
 def test_the_guard_sees_a_framework() -> None:
     pytest.importorskip("numpy")
     assert "numpy" in modules_after("import graphffi, numpy")

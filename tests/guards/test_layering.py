@@ -166,7 +166,6 @@ PYTHON = {
     "graphffi_onnxruntime": PythonLayer(
         "plugins/onnxruntime/graphffi_onnxruntime",
         never=frozenset({"jax", "jaxlib", "graphffi_jax"}),
-        at_import_never=frozenset({"torch", "graphffi_torch", "onnx", "onnxscript", "numpy"}),
     ),
 }
 

@@ -313,7 +313,7 @@ def test_ops_in_branches_are_nodes_of_subgraphs(ops: Any, tmp_path: Path) -> Non
 
 REFUSALS = (
     "operand .*: expected a list of tensors as the last operand",
-    "(operand|result) .*: expected a data type that ONNX Runtime passes to kernels, got complex64",
+    "(operand|result) .*: expected a data type that kernels have in ONNX Runtime, got complex64",
 )
 
 
@@ -367,3 +367,58 @@ def test_other_members_are_refused_by_name(
     expected = f"family_onnx_export::member{member.number}: ({'|'.join(REFUSALS)})"
     with pytest.raises(NotImplementedError, match=expected):
         graphffi_onnxruntime.export(exported, tmp_path / "model.onnx")
+
+
+def test_a_kernel_that_a_factory_makes_of_python_is_refused(tmp_path: Path) -> None:
+    op = graphffi.define_op(
+        "onnx_refused::made", schema="(Tensor x) -> Tensor", infer=graphffi.like
+    )
+    op.add_factory(key=_size, name="python")(lambda size: lambda x, out: None)
+    expected = "onnx_refused::made: model.onnx: expected kernels of libraries, got the function .*"
+    with pytest.raises(ValueError, match=f"{expected} that a factory made"):
+        export(lambda self, x: op(x), tmp_path, torch.ones(3))
+    assert not list(tmp_path.iterdir())
+
+
+def test_sizes_that_only_the_reference_serves_are_refused_in_calls(
+    library: str, tmp_path: Path
+) -> None:
+    op = graphffi.define_op(
+        "onnx_export::long",
+        schema="(Tensor x, Tensor? bias=None, float factor=2.0) -> Tensor",
+        infer=lambda x, bias, factor: graphffi.like(x),
+        fallback="reference",
+    )
+    op.set_reference(lambda xp, x, bias, factor: x * factor)
+    op.add_kernel(f"{library}::scale", when=_is_long)
+    path = export(lambda self, x: op(x), tmp_path, torch.ones(8), shapes=({0: D},))
+    np.testing.assert_array_equal(next(iter(run(path, args_0=torch.ones(4)).values())), [2] * 4)
+    expected = "onnx_export::long: expected x.shape.0. >= 4, .* got x.shape.0. = 3; export again"
+    with pytest.raises(Exception, match=expected):
+        run(path, args_0=torch.ones(3))
+    with pytest.raises(NotImplementedError, match=r"onnx_export::long: .* got the reference"):
+        export(lambda self, x: op(x), tmp_path, torch.ones(3))
+
+
+def _size(x: Any) -> Any:
+    return x.shape[0]
+
+
+def _is_long(x: Any, *_: Any) -> Any:
+    return x.shape[0] >= 4
+
+
+def test_new_values_have_names_that_are_free(tmp_path: Path) -> None:
+    path = export(
+        *(lambda self, x, y: x.add_(y), tmp_path, torch.ones(2), torch.ones(2)),
+        input_names=["x", "x_updated"],
+        output_names=["sum"],
+    )
+    got = run(path, x=torch.ones(2), x_updated=torch.ones(2))
+    assert [*got] == ["sum", "x_updated_"]
+
+
+def test_an_example_with_one_tensor_twice_is_refused(ops: Any, tmp_path: Path) -> None:
+    x = torch.ones(2, 3)
+    with pytest.raises(ValueError, match="export: inputs 'args_0' and 'args_1': expected a tensor"):
+        export(lambda self, x, bias: ops.scale(x, bias), tmp_path, x, x)

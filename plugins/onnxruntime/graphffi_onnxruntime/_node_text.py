@@ -112,11 +112,15 @@ def _check_dtypes(definition: Definition, operands: Sequence[Any], way: TracedCa
     made = zip((f"result {name!r}" for name in definition.results), way.results, strict=True)
     for what, value in (*given, *made):
         for spec in flat([value]):
-            if dtype(spec.dtype) not in DTYPES:
-                raise NotImplementedError(
-                    f"{definition.name}: {what}: expected a data type that kernels have in ONNX "
-                    f"Runtime, got {dtype(spec.dtype)}"
-                )
+            check_data_type(f"{definition.name}: {what}", str(dtype(spec.dtype)))
+
+
+def check_data_type(subject: str, name: str) -> None:
+    """Refuses a data type that no tensor of a model has."""
+    if name not in DTYPES:
+        raise NotImplementedError(
+            f"{subject}: expected a data type that kernels have in ONNX Runtime, got {name}"
+        )
 
 
 def _input_lines(definition: Definition, operands: Sequence[Any]) -> Iterator[Line]:

@@ -13,7 +13,13 @@ import torch
 
 import graphffi
 from graphffi.plugin import KINDS, call_device, flat, per_tensor
-from graphffi_onnxruntime._node_text import CALL, node_attributes, node_text, why_no_node
+from graphffi_onnxruntime._node_text import (
+    CALL,
+    check_data_type,
+    node_attributes,
+    node_text,
+    why_no_node,
+)
 from graphffi_torch.plugin import (
     DTYPE_NAMES,
     PrimitiveCall,
@@ -29,11 +35,6 @@ if TYPE_CHECKING:
 _Formal: Final = onnx.defs.OpSchema.FormalParameter
 _Option: Final = onnx.defs.OpSchema.FormalParameterOption
 _TYPES: Final = {"n": "INT", "f": "FLOAT", "s": "STRING"}  # by the bank of a kind of attributes
-# Those that ONNX Runtime (1.32) has for the tensors of torch; it refuses complex ones.
-_DTYPES: Final = frozenset(
-    "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 "
-    "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz".split()
-)
 
 
 class Translation:
@@ -73,8 +74,6 @@ class Translation:
         others = [o for o in others if _is_answered(definition, o, attributes)]
         text = node_text(definition, first, attributes, others=others)
         results = definition.infer(first, attributes)
-        for name, spec in zip(definition.results, results, strict=True):
-            _check_dtype(f"{definition.name}: result {name!r}", str(spec.dtype))
         updated = _items(
             [v for o, v in zip(definition.operands, call.operands, strict=True) if o.mutated]
         )
@@ -179,14 +178,7 @@ def check_call(call: PrimitiveCall, examples: Sequence[Any]) -> None:
     for operand, value in zip(definition.operands, examples, strict=True):
         for tensor in flat([value]):
             name = DTYPE_NAMES.get(tensor.dtype, str(tensor.dtype))
-            _check_dtype(f"{definition.name}: operand {operand.name!r}", name)
-
-
-def _check_dtype(subject: str, name: str) -> None:
-    if name not in _DTYPES:
-        raise NotImplementedError(
-            f"{subject}: expected a data type that ONNX Runtime passes to kernels, got {name}"
-        )
+            check_data_type(f"{definition.name}: operand {operand.name!r}", name)
 
 
 @per_tensor
