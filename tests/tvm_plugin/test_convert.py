@@ -176,6 +176,15 @@ class TestUpdates:
 
         check(function, matrix(2), **form)
 
+    def test_of_one_tensor_twice_is_refused(self, ops: Any, form: Any) -> None:
+        def function(x: torch.Tensor) -> Any:
+            y = x + 1
+            ops.swap(y, y)
+            return y
+
+        with pytest.raises(NotImplementedError, match=r"relax_tests::swap: .*memory of its own"):
+            convert(export(function, [matrix(2)]), **form)
+
     def test_with_symbolic_sizes(self, ops: Any, form: Any) -> None:
         def function(x: torch.Tensor) -> Any:
             y = x.clone()

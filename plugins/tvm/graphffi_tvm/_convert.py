@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
+from weakref import WeakKeyDictionary
 
 import torch
 import tvm
@@ -54,26 +55,33 @@ def convert_map(
     if program is not None:
         check_program(program)
     definitions = {o: definition for definition, all_of in registered_operators() for o in all_of}
+    sizes: WeakKeyDictionary[Any, Sizes] = WeakKeyDictionary()  # of programs, by TVM's importers
 
     def convert(node: torch.fx.Node, importer: Any = None) -> Any:
-        target: Any = node.target
+        is_functional = getattr(node.target, "__name__", "") == FUNCTIONAL
+        target: Any = node.args[0] if is_functional else node.target
         definition = definitions.get(target)
         if definition is None:
-            return _convert_other(node, importer)
-        return _Call(definition, node, target, importer).convert()
-
-    def convert_functional(node: torch.fx.Node, importer: Any = None) -> Any:
-        target: Any = node.args[0]
-        definition = definitions.get(target)
-        if definition is None:
-            raise NotImplementedError(
-                f"graphffi_tvm: {target}: expected an op of graphffi's where a call updates "
-                "tensors, got another operator"
-            )
-        return _Call(definition, node, target, importer).convert()
+            return _refuse_update(target) if is_functional else _convert_other(node, importer)
+        if importer is None:
+            _refuse(definition, "a call outside of torch.cond", "one in a branch; call it outside")
+        if importer not in sizes:
+            sizes[importer] = Sizes(node.graph, importer)
+        return _Call(definition, node, target, importer, sizes[importer]).convert()
 
     names = [target.__name__ for target in definitions if overload_of(target) in _OVERLOADS]
-    return {**dict.fromkeys(names, convert), FUNCTIONAL: convert_functional}
+    return dict.fromkeys([*names, FUNCTIONAL], convert)
+
+
+def _refuse(definition: Definition, expected: str, got: str) -> NoReturn:
+    raise NotImplementedError(f"{definition.name}: graphffi_tvm: expected {expected}, got {got}")
+
+
+def _refuse_update(target: Any) -> NoReturn:
+    raise NotImplementedError(
+        f"graphffi_tvm: {target}: expected an op of graphffi's where a call updates tensors, got "
+        "another operator"
+    )
 
 
 def _convert_other(node: torch.fx.Node, importer: Any) -> Any:
@@ -98,13 +106,15 @@ class _Call:
         definition: Of the op.
         node: Of the call, or of torch's functional form of one.
         target: The op's operator.
-        importer: TVM's; None in a branch, where TVM gives none.
+        importer: TVM's.
+        sizes: Of the program.
     """
 
     definition: Definition
     node: torch.fx.Node
     target: Any
     importer: Any
+    sizes: Sizes
 
     def convert(self) -> Any:
         """Adds the call to the module, and gives its results as TVM's importer keeps them."""
@@ -136,8 +146,6 @@ class _Call:
 
     def _check(self) -> None:
         definition = self.definition
-        if self.importer is None:
-            self._refuse("a call outside of torch.cond", "one in a branch; call it outside")
         if definition.has_side_effect:
             self._refuse(
                 "an op without side effects", "one with them, which TVM may drop or repeat"
@@ -148,26 +156,23 @@ class _Call:
     def _check_operand(self, variable: Any, tensor: torch.Tensor) -> None:
         """Refuses what TVM made another tensor of than torch: the kernel was chosen for torch's."""
         dtype = DTYPE_NAMES.get(tensor.dtype, str(tensor.dtype))
-        found = getattr(variable, "ty", None)
+        found: Any = getattr(variable, "ty", None)
         is_tensor = isinstance(found, relax.TensorType) and found.ndim in (-1, tensor.ndim)
         if not is_tensor or (found.dtype is not None and str(found.dtype) != dtype):
             self._refuse(f"{dtype} of {counted(tensor.ndim, 'dimension')}", f"{found} from TVM")
 
     def _refuse(self, expected: str, got: str) -> NoReturn:
-        raise NotImplementedError(
-            f"{self.definition.name}: graphffi_tvm: expected {expected}, got {got}"
-        )
+        _refuse(self.definition, expected, got)
 
     def _emit(self, call: CanonicalCall, conditions: str, outputs: Sequence[Any]) -> list[Any]:
         if not outputs:
             self._refuse("an op with results", "one without, which TVM drops")
-        sizes = Sizes([v for v in self.importer.env.values() if isinstance(v, relax.Var)])
         name, values = function_of(call, len(outputs) - len(call.mutated), conditions)
         if values is None:
             values = [*call.inputs, *call.mutated, *call.ints, *call.floats, *call.strs]
         subject = self.definition.name
-        arguments = [_argument(subject, value, sizes) for value in values]
-        types = [_type_of(subject, tensor, sizes) for tensor in outputs]
+        arguments = [_argument(subject, value, self.sizes) for value in values]
+        types = [_type_of(subject, tensor, self.sizes) for tensor in outputs]
         emit = self.importer.block_builder.emit
         made = emit(relax.op.call_dps_packed(name, relax.Tuple(arguments), types))
         if len(types) == 1:

@@ -16,6 +16,8 @@ from graphffi_torch.plugin import expression_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import torch
+
 # By the names of sympy's classes and of torch's.
 _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "Add": lambda *terms: functools.reduce(operator.add, terms),
@@ -33,14 +35,17 @@ class Sizes:
     """The sizes of one program.
 
     Args:
-        variables: Relax's variables for the program's inputs.
+        graph: The program's.
+        importer: TVM's, which has Relax's variables for the inputs.
     """
 
-    def __init__(self, variables: list[Any]) -> None:
+    def __init__(self, graph: torch.fx.Graph, importer: Any) -> None:
         self._symbols: dict[str, Any] = {}
-        for variable in variables:
-            for symbol in relax.analysis.tir_vars_in_type(variable.ty):
-                self._symbols.setdefault(symbol.name, symbol)
+        for node in graph.find_nodes(op="placeholder"):
+            variable = importer.env.get(node)
+            if isinstance(variable, relax.Var):
+                for symbol in relax.analysis.tir_vars_in_type(variable.ty):
+                    self._symbols.setdefault(symbol.name, symbol)
 
     def convert(self, subject: str, size: Any) -> Any:
         """An int, or the expression for one of torch's symbols.

@@ -102,7 +102,7 @@ def read_functional(definition: Definition, node: torch.fx.Node) -> UpdatingCall
             take(name) if length is None else [take(f"{name}_{i}") for i in range(length)]
         )
     views = [name for name in kwargs if name not in (*arguments, DIGEST)]
-    if views or len(set(update.bases)) != len(update.bases):
+    if views:
         _refuse(definition.name, "a whole tensor", "a part of another one")
     return update
 
@@ -116,8 +116,10 @@ def check_update(definition: Definition, graph: torch.fx.Graph, update: Updating
     if not update.nodes:
         return
     inputs = input_memory(graph)
-    for node in update.nodes:
-        memory = memory_of(node.meta["val"])
+    memories = [memory_of(node.meta["val"]) for node in update.nodes]
+    if len(set(memories)) != len(memories):
+        _refuse(definition.name, "memory of its own", "memory shared with another updated operand")
+    for node, memory in zip(update.nodes, memories, strict=True):
         if memory in inputs:
             _refuse_input(definition.name, inputs[memory])
         if update.is_functional:
