@@ -129,7 +129,7 @@ class RecursionGuard {
 /// The object of a value that has `__chandle__`; the caller owns it. \throws py::error_already_set
 TVMFFIAny FromForeignObject(PyObject* value);
 
-/// What begins the text of errors. \throws py::error_already_set
+/// The beginning of errors' texts. \throws py::error_already_set
 std::string SubjectText(PyObject* opt_subject);
 
 /// A value in the text of an error. \throws py::error_already_set

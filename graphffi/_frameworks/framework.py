@@ -108,7 +108,7 @@ class Framework:
         raise NotImplementedError
 
     def advice(self, function: str, value: Any) -> str:
-        """What to write instead of a direct call; "" for a tensor that a function can get.
+        """Says what to write instead of a direct call; "" for a tensor that a function can get.
 
         Args:
             function: Its name.
@@ -217,7 +217,7 @@ def _lookup(subject: str, kind: type) -> Framework | None:
 
 
 def traced_advice(function: str, value: Any) -> str:
-    """What to write instead of a direct call on a traced tensor; "" for any other value."""
+    """Says what to write instead of a direct call on a traced tensor; "" for any other value."""
     load_plugin_of(type(value))
     prefixes = (base.__module__.partition(".")[0] for base in type(value).__mro__)
     found = next((_frameworks[prefix] for prefix in prefixes if prefix in _frameworks), None)

@@ -50,7 +50,7 @@ class JaxFramework(Framework):
         self._traced: set[str] = set()  # ops that are in traces of JAX
 
     def advice(self, function: str, value: Any) -> str:
-        """What to write instead of a direct call on a traced array; "" for one with elements."""
+        """Says what to write instead of a direct call on a traced array; "" for other arrays."""
         if not isinstance(value, jax.core.Tracer):
             return ""
         return (
