@@ -26,14 +26,18 @@ ONCE = (
     *(f"core/test_{name}.py" for name in (
         "add_factory", "commands", "fallback", "generate", "load_ops", "override", "tune",
     )),
-    *(f"interop/test_{name}.py" for name in ("family_derivatives", "frozen_sizes", "readme")),
+    *(f"interop/test_{name}.py" for name in (
+        "errors_of_rules", "family_derivatives", "frozen_sizes", "readme",
+    )),
     *(f"jax_plugin/test_{name}.py" for name in (
-        "effects", "export", "family", "jvp", "packages", "sharding", "vjp", "vmap",
+        "attributes", "effects", "export", "family", "jvp", "packages", "refusals", "remat",
+        "sharding", "transforms", "vjp", "vmap",
     )),
     *(f"torch_plugin/test_{name}.py" for name in (
-        "aliasing", "effects", "export", "family", "gradients", "inductor", "jvp", "mutation",
-        "odd_tensors", "override", "private_names", "recompute", "row_major", "size_guards",
-        "traced_attributes", "traced_modules", "vjp", "vmap", "workarounds",
+        "aliasing", "compile", "cuda_graphs", "decompose", "effects", "export", "family", "fx",
+        "gradients", "inductor", "jvp", "mutation", "odd_tensors", "opcheck", "override",
+        "private_names", "recompute", "row_major", "size_guards", "traced_attributes",
+        "traced_modules", "vjp", "vmap", "workarounds",
     )),
 )  # fmt: skip
 DISTRIBUTIONS = ("torch", "jaxlib", "numpy", "apache-tvm-ffi", "jax-tvm-ffi", "apache-tvm")
