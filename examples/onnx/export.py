@@ -52,7 +52,7 @@ def export(path: str) -> None:
 
 def deploy(folder: Path) -> None:
     """Copies the libraries of graphffi and ONNX Runtime, and builds the program in C."""
-    import onnxruntime  # type: ignore[import-untyped]
+    import onnxruntime
 
     capi = Path(onnxruntime.__file__).parent / "capi"
     libraries = {

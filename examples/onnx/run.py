@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-import onnxruntime  # type: ignore[import-untyped]
+import onnxruntime
 
 import graphffi_onnxruntime
 

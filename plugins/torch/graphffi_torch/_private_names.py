@@ -202,6 +202,11 @@ TABLE: Final = (
         "package_inputs.py",
         ("torch.utils._pytree.tree_leaves", "finds tensors in named tuples and the like"),
     ),
+    *_rows(
+        "packages",
+        "functional.py",
+        ("torch.utils._pytree.tree_flatten", "gives the nesting of a program with more results"),
+    ),
 )
 
 
