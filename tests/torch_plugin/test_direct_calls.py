@@ -162,6 +162,17 @@ def test_other_aliases_are_refused_by_name(m: Any, mode: str, make: Any) -> None
     assert x.tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("make", [lambda x: x, lambda x: x * 1], ids=["input", "intermediate"])
+def test_parts_of_a_tensor_and_of_its_detached_alias_are_refused(m: Any, make: Any) -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        w = make(x)
+        m.swap(w[:2], w.detach()[2:])
+        return w + 0
+
+    with pytest.raises(Exception, match=r"swap: output 'argument #1': expected memory of its own"):
+        MODES["aot_eager"](call)(torch.arange(4.0))
+
+
 def test_two_inputs_that_are_one_tensor_are_one_tensor_of_the_call(m: Any) -> None:
     run = MODES["inductor"](lambda x, y: m.affine(x, 2.0, 1, y))
     x, y = torch.ones(3), torch.zeros(3)
@@ -351,7 +362,7 @@ def program(seed: int, m: Any) -> Callable[[torch.Tensor, torch.Tensor], torch.T
         lambda x: x.T[:2, 2:],
         lambda x: x[::2, ::2],
         lambda x: x.reshape(2, 8)[:, :2],
-        lambda x: x[2:, :2],
+        lambda x: x.detach()[2:, :2],
         lambda x: x[0].expand(2, 4)[:, :2],
         lambda x: x[1, :2] + torch.zeros(2, 2),
     ]

@@ -350,3 +350,20 @@ def test_inductor_drops_clones_of_updated_tensors() -> None:
     torch.compile(program, fullgraph=True)(torch.ones(4))
     # pytorch#198031, which 2.15 has mended: `_repair_clones` may go with the versions before
     assert shared == [not torch.__version__.startswith("2.15.")]
+
+
+def test_compilers_lose_updates_of_a_tensor_and_of_its_detached_alias() -> None:
+    """`AreApart` in call_op.cc."""
+
+    @torch.library.custom_op("detached::swap", mutates_args=("x", "y"))
+    def swap(x: torch.Tensor, y: torch.Tensor) -> None:
+        x.fill_(1)
+        y.fill_(2)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        w = x * 1
+        swap(w[:2], w.detach()[2:])
+        return w + 0
+
+    run = torch.compile(program, fullgraph=True, backend="aot_eager")
+    assert run(torch.zeros(4)).tolist() != program(torch.zeros(4)).tolist() == [1, 1, 2, 2]
