@@ -134,7 +134,7 @@ class _CheckedTrace(Trace):
         return holds
 
     def text(self, size: Any, spec: str) -> str:
-        """Where an error is looked for, the place of the value in its text."""
+        """The size in a text; where an error is looked for, the place of its value."""
         return super().text(size, spec) if self.broken is None else f"{{{size.value}}}"
 
     def _assume(self, index: int) -> None:
@@ -151,7 +151,7 @@ class _CheckedTrace(Trace):
         return next(key for key, found in self._numbers.items() if found == value)
 
     def state(self) -> tuple[int, int]:
-        """How much there is of what `rewind` cuts."""
+        """The ends of what `rewind` cuts."""
         return len(self.lines), len(self.hints)
 
     def rewind(self, state: tuple[int, int]) -> None:

@@ -180,7 +180,7 @@ def _check_python_signature(definition: Interface, kernel: OpKernel, plan: str) 
 
 
 def type_schema(reference: str) -> Mapping[str, Any] | None:
-    """What the metadata of a kernel's library says of its type, if the library is loaded."""
+    """A kernel's type by the metadata of its library, if that is loaded."""
     path, _, symbol = reference.rpartition("::")
     module = loaded_module(path) if path else None
     if module is None:

@@ -80,7 +80,7 @@ def export(
 
 
 def translation_table(*, device: str | None = None) -> dict[Any, Callable[..., Any]]:
-    """What `torch.onnx.export` takes as ``custom_translation_table``: all ops that torch has.
+    """All ops that torch has, as the ``custom_translation_table`` of `torch.onnx.export`.
 
     For programs that torch exports without this package. Write the list of ops with `write_ops`
     behind that. Ops that update operands have to be replaced before, as `export` does.

@@ -124,7 +124,7 @@ def check_data_type(subject: str, name: str) -> None:
 
 
 def _input_lines(definition: Definition, operands: Sequence[Any]) -> Iterator[Line]:
-    """What each input of the node is: operands in order, lists flattened."""
+    """A line for each input of the node: operands in order, lists flattened."""
     read, updated = 0, len(definition.results)
     for operand, value in zip(definition.operands, operands, strict=True):
         if value is None:
@@ -138,7 +138,7 @@ def _input_lines(definition: Definition, operands: Sequence[Any]) -> Iterator[Li
 def _attribute_lines(
     definition: Definition, attributes: Sequence[Any], fixed: frozenset[int]
 ) -> Iterator[Line]:
-    """Where values are, and those that the node's attributes do not say, or programs depend on."""
+    """Places of values, and those that the node's attributes do not say, or programs depend on."""
     counts = {"n": 0, "f": 0, "s": 0}
     number = 0
     for attribute, value in zip(definition.attributes, attributes, strict=True):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from graphffi.plugin import Definition
 
+log: Final = logging.getLogger("graphffi.onnxruntime")
 _Formal: Final = onnx.defs.OpSchema.FormalParameter
 _Option: Final = onnx.defs.OpSchema.FormalParameterOption
 _TYPES: Final = {"n": "INT", "f": "FLOAT", "s": "STRING"}  # by the bank of a kind of attributes
@@ -95,7 +97,8 @@ def _is_answered(
         specs = definition.infer(operands, attributes)
         kernel = definition.choose(operands, attributes, call_device(operands, specs))
     # Whatever the rules raise for such sizes: calls raise it, too.
-    except Exception:
+    except Exception as error:
+        log.debug("%s: the model refuses such sizes: %s", definition.name, error)
         return False
     return not kernel.is_reference
 

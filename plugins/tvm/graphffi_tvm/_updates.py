@@ -54,7 +54,7 @@ class UpdatingCall:
 
     @staticmethod
     def in_place(definition: Definition, node: torch.fx.Node) -> UpdatingCall:
-        """That of a call of the op's operator."""
+        """Made of a call of the op's operator."""
         call = PrimitiveCall.of(definition, node.target, node.args, node.kwargs)
         return UpdatingCall(node.args, node.kwargs, definition.updated(call.operands))
 
@@ -63,7 +63,7 @@ class UpdatingCall:
         return map_arg(self.args, value_of), map_arg(dict(self.kwargs), value_of)
 
     def finish(self, importer: Any, made: list[Any], num_results: int) -> Any:
-        """What TVM's importer keeps for the call's node; `made` are results, then new values."""
+        """The values of the call's node for TVM's importer; `made` are results, then new values."""
         results, updated = made[:num_results], made[num_results:]
         if not self.is_functional:
             for node, value in zip(self.nodes, updated, strict=True):
