@@ -402,7 +402,7 @@ def test_random_programs_are_right_or_refused(m: Any) -> None:
         given = torch.rand(4, 4), torch.rand(4, 4)
         eager = [x.clone() for x in given]
         expected = run(*eager)
-        for backend in ("aot_eager", "inductor") if seed % 10 == 0 else ("aot_eager",):
+        for backend in ("aot_eager", "inductor") if seed % 20 == 0 else ("aot_eager",):
             torch._dynamo.reset()
             compiled = [x.clone() for x in given]
             error = None
