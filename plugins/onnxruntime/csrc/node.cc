@@ -2,6 +2,7 @@
 #include "node.h"
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -82,6 +83,39 @@ int TypeOf(const ort::Api* api, const ort::KernelInfo* info, size_t index) {
   return type;
 }
 
+/// Calls that nodes share. Thread-safe; leaked, since sessions may end at exit.
+class KnownCalls {
+ public:
+  static KnownCalls& Global() {
+    static auto* known = new KnownCalls;
+    return *known;
+  }
+
+  /// NULL where there is none.
+  std::shared_ptr<const NodeCall> Find(const std::string& key) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = calls_.find(key);
+    return found == calls_.end() ? nullptr : found->second.lock();
+  }
+
+  /// The call, or the one that another thread added before.
+  std::shared_ptr<const NodeCall> Add(const std::string& key,
+                                      const std::shared_ptr<const NodeCall>& call) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (auto each = calls_.begin(); each != calls_.end();) {
+      each = each->second.expired() ? calls_.erase(each) : std::next(each);
+    }
+    std::weak_ptr<const NodeCall>& known = calls_[key];
+    if (std::shared_ptr<const NodeCall> other = known.lock()) return other;
+    known = call;
+    return call;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::weak_ptr<const NodeCall>> calls_;
+};
+
 }  // namespace
 
 Node::Node(const Op& op, const ort::Api* api, const ort::KernelInfo* info)
@@ -92,8 +126,6 @@ Node::Node(const Op& op, const ort::Api* api, const ort::KernelInfo* info)
 
 std::shared_ptr<const NodeCall> NodeCall::Get(const Op& op, const ort::Api* api,
                                               const ort::KernelInfo* info) {
-  static auto* mutex = new std::mutex;
-  static auto* calls = new std::unordered_map<std::string, std::weak_ptr<const NodeCall>>;
   const Runtime runtime{api, op.runtime.release};
   const std::string text = ReadCall(op, api, info);
   NodeText parsed = NodeText::Parse(text);
@@ -101,14 +133,11 @@ std::shared_ptr<const NodeCall> NodeCall::Get(const Op& op, const ort::Api* api,
   Attributes attributes = Attributes::Read(parsed, runtime, info);
   const std::string key =
       std::to_string(reinterpret_cast<uintptr_t>(&op)) + "\n" + attributes.key + "\n" + text;
-  std::lock_guard<std::mutex> lock(*mutex);
-  std::weak_ptr<const NodeCall>& known = (*calls)[key];
-  std::shared_ptr<const NodeCall> call = known.lock();
-  if (call == nullptr) {
-    call.reset(new NodeCall(op, runtime, std::move(parsed), std::move(attributes)));
-    known = call;
-  }
-  return call;
+  if (std::shared_ptr<const NodeCall> known = KnownCalls::Global().Find(key)) return known;
+  // Unlocked: finding the kernel may wait for the GIL.
+  const std::shared_ptr<const NodeCall> made(
+      new NodeCall(op, runtime, std::move(parsed), std::move(attributes)));
+  return KnownCalls::Global().Add(key, made);
 }
 
 NodeCall::NodeCall(const Op& op, const Runtime& runtime, NodeText text, Attributes attributes)
