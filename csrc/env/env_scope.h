@@ -20,6 +20,11 @@ class AllocatorScope {
       TVMFFIEnvSetDLPackManagedTensorAllocator(allocator, 0, &previous_);
     }
   }
+  /// One that threads have during such scopes alone: whether this one has it is not asked.
+  enum Own { kOwn };
+  AllocatorScope(DLPackManagedTensorAllocator allocator, Own) : is_set_(true) {
+    TVMFFIEnvSetDLPackManagedTensorAllocator(allocator, 0, &previous_);
+  }
   ~AllocatorScope() {
     if (is_set_) {
       TVMFFIEnvSetDLPackManagedTensorAllocator(previous_, 0, nullptr);
@@ -55,9 +60,9 @@ class EnvScope {
  public:
   EnvScope(DLDevice device, void* stream, DLPackManagedTensorAllocator allocator)
       : EnvScope(device, stream, allocator, allocator) {}
-  /// `as_good` as for AllocatorScope.
-  EnvScope(DLDevice device, void* stream, DLPackManagedTensorAllocator allocator,
-           DLPackManagedTensorAllocator as_good)
+  /// `as_good`, another allocator or kOwn, as for AllocatorScope.
+  template <typename AsGood>
+  EnvScope(DLDevice device, void* stream, DLPackManagedTensorAllocator allocator, AsGood as_good)
       : device_(device), has_stream_(device.device_type != kDLCPU), allocator_(allocator, as_good) {
     if (has_stream_) {
       TVMFFIEnvSetStream(device_.device_type, device_.device_id, stream, &previous_stream_);

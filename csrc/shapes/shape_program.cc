@@ -4,6 +4,7 @@
 #include <tvm/ffi/device.h>
 #include <tvm/ffi/dtype.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -18,6 +19,11 @@ std::vector<int32_t> SlotLengths(const Bank& bank) {
   std::vector<int32_t> lengths;
   for (int32_t k = 0; k < bank.size; ++k) lengths.push_back(bank.slot(k).count);
   return lengths;
+}
+
+bool IsFlat(const std::vector<int32_t>& lengths) {
+  return std::all_of(lengths.begin(), lengths.end(),
+                     [](int32_t length) { return length == Slot::kSingle; });
 }
 
 bool HasSlotLengths(const Bank& bank, const std::vector<int32_t>& lengths) {
@@ -155,7 +161,9 @@ void ShapeProgram::ParseResults(std::string_view text, ResultShapes* results) {
 void ShapeProgram::NoteStructure(const CallValues& traced) {
   int32_t num_loaded = 0;
   structure_ = {SlotLengths(traced.inputs), SlotLengths(traced.outputs),
-                SlotLengths(traced.attributes)};
+                SlotLengths(traced.attributes), false};
+  structure_.is_flat =
+      IsFlat(structure_.inputs) && IsFlat(structure_.outputs) && IsFlat(structure_.attributes);
   for (const Bank* bank : {&traced.inputs, &traced.outputs}) {
     for (int32_t i = 0; i < bank->num_values(); ++i) {
       const DLTensor* tensor = TensorOf(bank->values[i]);
@@ -241,12 +249,23 @@ bool ShapeProgram::Fill(const int64_t* values, ResultShapes* results) const {
   return results->workspace_bytes >= 0;
 }
 
-bool ShapeProgram::Load(const CallValues& call, int64_t* values) const {
-  if (!HasSlotLengths(call.inputs, structure_.inputs) ||
-      !HasSlotLengths(call.outputs, structure_.outputs) ||
-      !HasSlotLengths(call.attributes, structure_.attributes)) {
-    return false;
+bool ShapeProgram::HasStructure(const CallValues& call) const {
+  const auto size_of = [](const std::vector<int32_t>& lengths) {
+    return static_cast<int32_t>(lengths.size());
+  };
+  if (structure_.is_flat && call.inputs.opt_slots == nullptr && call.outputs.opt_slots == nullptr &&
+      call.attributes.opt_slots == nullptr) {
+    return call.inputs.size == size_of(structure_.inputs) &&
+           call.outputs.size == size_of(structure_.outputs) &&
+           call.attributes.size == size_of(structure_.attributes);
   }
+  return HasSlotLengths(call.inputs, structure_.inputs) &&
+         HasSlotLengths(call.outputs, structure_.outputs) &&
+         HasSlotLengths(call.attributes, structure_.attributes);
+}
+
+bool ShapeProgram::Load(const CallValues& call, int64_t* values) const {
+  if (!HasStructure(call)) return false;
   size_t operand = 0;
   const auto num_results = static_cast<int32_t>(results_.size());
   if (!LoadTensors(call.inputs, 0, &operand, &values)) return false;

@@ -128,8 +128,10 @@ class ShapeProgram {
   };
   struct Structure {
     std::vector<int32_t> inputs, outputs, attributes;  // lengths of slots
+    bool is_flat = false;                              // there are no lists
   };
 
+  bool HasStructure(const CallValues& call) const;
   void NoteStructure(const CallValues& traced);
   bool LoadTensors(const Bank& bank, int32_t first, size_t* operand, int64_t** next) const;
   bool LoadAttributes(const Bank& bank, int64_t** next) const;

@@ -146,7 +146,9 @@ def test_callers_run_on_any_runtime(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [RUNTIME, *CALLERS], ids=lambda p: p.name)
 def test_no_library_finds_others_by_path(path: Path) -> None:
-    assert not dynamic(built(path), "RPATH") + dynamic(path, "RUNPATH")
+    # Hosts without Python have the runtime beside it; where one is loaded, the loader takes that.
+    own = ["$ORIGIN:$ORIGIN/../../graphffi/_lib"] if path == ONNXRUNTIME else []
+    assert dynamic(built(path), "RPATH") + dynamic(path, "RUNPATH") == own
 
 
 @pytest.mark.parametrize("path", PYTHON_FREE, ids=lambda p: p.name)
