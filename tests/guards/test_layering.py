@@ -49,7 +49,7 @@ FILES = [
     (re.compile(r"Python\.h|structmember\.h|frameobject\.h"), "python"),
     (re.compile(r"torch/(extension|python)\.h|torch/csrc/.*python.*|.*/THP\w*\.h"), "torch-python"),
     (re.compile(r"cuda\w*\.h|nv\w+\.h"), "cuda"),
-    (re.compile(r"onnxruntime\w*\.h"), "onnxruntime"),
+    (re.compile(r"onnxruntime_\w+\.h"), "onnxruntime"),
     (re.compile(r"tvm/ffi/c_api\.h|tvm/ffi/extra/c_env_api\.h"), "c_api"),
 ]
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from graphffi.plugin import read_lines
+from graphffi_onnxruntime._node_text import CALL
 from graphffi_onnxruntime._ops_file import write_ops_of
 from graphffi_onnxruntime._translate import Translation, check_call
 from graphffi_torch.plugin import (
@@ -74,6 +76,7 @@ def export(
     _add_updates(made.model.graph, found)
     if options.get("optimize", True):
         made.optimize()
+    _restore_inputs(made.model.graph)
     write_ops_of(made.model, os.fspath(path))
     made.save(os.fspath(path), external_data=external_data)
     return os.fspath(path)
@@ -129,6 +132,14 @@ def _add_updates(graph: Any, found: Functional) -> None:
         if updated is not None and is_buffer:
             graph.inputs.append(updated)
         result.name = _free_name(f"{name if updated is None else updated.name}_updated", graph)
+
+
+def _restore_inputs(graph: Any) -> None:
+    """Gives nodes their last inputs, if absent, again: ONNX wants them before an empty list."""
+    for node in graph.all_nodes():
+        if CALL in node.attributes:
+            _, lines = read_lines(node.attributes[CALL].as_string())
+            node.resize_inputs(sum(name == "input" for name, _ in lines))
 
 
 def _free_name(name: str, graph: Any) -> str:

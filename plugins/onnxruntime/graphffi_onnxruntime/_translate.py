@@ -75,16 +75,15 @@ class Translation:
         first, *others = sampled_sizes(on_device)
         others = [o for o in others if _is_answered(definition, o, attributes)]
         text = node_text(definition, first, attributes, others=others)
-        results = definition.infer(first, attributes)
-        updated = _items(
-            [v for o, v in zip(definition.operands, call.operands, strict=True) if o.mutated]
-        )
-        made = _make(definition, call.operands, attributes, text, len(results) + len(updated))
-        for value, output in zip(updated, made[len(results) :], strict=True):
+        pairs = zip(definition.operands, call.operands, strict=True)
+        mutated = [value for operand, value in pairs if operand.mutated]
+        updated, count = _items(mutated), len(definition.results)
+        made = _make(definition, call.operands, attributes, text, count + len(updated))
+        for value, output in zip(updated, made[count:], strict=True):
             if value is None:
                 output.name = ""  # which says that there is none
         made = [output for output in made if output.name != ""]
-        return made if updated or len(results) > 1 else made[0]
+        return made if mutated or count > 1 else made[0]  # torch's operators give a list or one
 
 
 def _is_answered(

@@ -6,20 +6,17 @@ For formats whose nodes have no Python to ask: they hold what the rules said of 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi.plugin import flat
+from graphffi.plugin import flat, per_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from graphffi import TensorSpec
-
-from dataclasses import replace
-
-from graphffi.plugin import per_tensor
 
 # None, one, few; multiples of what kernels unroll and vectorize by, and none; small and large.
 _SAMPLES: Final = (0, 1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 32, 33, 64, 100, 128, 129, 256, 1000, 1024)
