@@ -2,7 +2,6 @@
 """What README and docs/ show: every Python and shell block runs as printed."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from run_page import read_steps
+
+from tests import warm_python
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -23,14 +24,11 @@ def test_blocks_run_as_printed(page, tmp_path):
         **{name: value for name, value in os.environ.items() if name != "GRAPHFFI_RUNTIME"},
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
-    result = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("run_page.py")), str(page), "0"],
-        check=False,
+    result = warm_python.run(
+        [sys.executable, Path(__file__).with_name("run_page.py"), page, "0"],
         cwd=tmp_path,
         env=environment,
-        capture_output=True,
-        text=True,
-        timeout=580,
+        modules=warm_python.MODULES if "import torch" in page.read_text() else (),
     )
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-6000:]
     assert result.stdout.endswith("-- the end\n")

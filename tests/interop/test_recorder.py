@@ -21,6 +21,7 @@ import pytest
 import graphffi
 from graphffi import Tensor
 from graphffi._command.record import Record, read_record
+from tests import warm_python
 
 HERE = Path(__file__).resolve().parent
 FAST = ("numpy", "function", "torch", "jitted")
@@ -46,6 +47,8 @@ def run(
     recording = {"GRAPHFFI_RECORD": str(folder), "GRAPHFFI_RECORD_LEVEL": "3", **env}
     script = [sys.executable, str(HERE / "recorded_calls.py"), library, path, str(first)]
     environment = os.environ | {"GRAPHFFI_RUNTIME": graphffi.runtime_info().path} | recording
+    if path in ("torch", "compiled"):
+        return warm_python.run(script, env=environment)
     return subprocess.run(script, env=environment, capture_output=True, text=True, timeout=600)
 
 

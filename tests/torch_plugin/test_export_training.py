@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import graphffi_torch
-from tests import differentiable_ops
+from tests import differentiable_ops, warm_python
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,7 +90,7 @@ def test_a_saved_training_step_trains_in_a_process_that_knows_no_op(tmp_path: Pa
     torch.export.save(graphffi_torch.decompose(exported), files[0])
     graphffi_torch.package(exported, files[1])
     torch.save((parameters_of(model), batches), files[2])
-    subprocess.run([sys.executable, "-W", "ignore", "-c", TRAIN, *files], check=True)
+    warm_python.run([sys.executable, "-W", "ignore", "-c", TRAIN, *files], check=True)
 
     plain = Model("reference_")
     optimizer = torch.optim.SGD(plain.parameters(), lr=RATE)

@@ -18,6 +18,7 @@ from torch._inductor.utils import run_and_get_code
 from torch.nn.attention.flex_attention import flex_attention
 
 import graphffi
+from tests import warm_python
 from tests.gil_kernels import load_kernels
 
 if TYPE_CHECKING:
@@ -308,14 +309,8 @@ print(y.tolist(), counters["aot_autograd"]["autograd_cache_hit"] > 0)
 
 def run_program(tmp_path: Path, text: str, *args: str, **env: str) -> str:
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), **env}
-    done = subprocess.run(
-        [sys.executable, "-c", text, *args],
-        check=True,
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    return done.stdout.strip()
+    command = [sys.executable, "-c", text, *args]
+    return warm_python.run(command, check=True, env=environment).stdout.strip()
 
 
 @pytest.mark.slow
@@ -340,7 +335,7 @@ def test_calls_through_the_dispatcher_can_be_asked_for(tmp_path: Path) -> None:
 def test_another_word_for_the_path_of_calls_is_refused() -> None:
     env = os.environ | {"GRAPHFFI_INDUCTOR": "off"}
     command = [sys.executable, "-c", "import graphffi_torch"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    done = warm_python.run(command, env=env)
     assert "ImportError: graphffi: GRAPHFFI_INDUCTOR: expected 0 or 1, got 'off'" in done.stderr
 
 

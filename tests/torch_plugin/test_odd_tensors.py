@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import torch
 import graphffi
 import graphffi_torch
 from graphffi_torch._operators.specs import to_numpy
+from tests import warm_python
 from tests.torch_release import IS_TORCH_2_10
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ else:
 
 
 def test_types_seen_before_the_plugin_are_read_as_it_reads_them() -> None:
-    subprocess.run([sys.executable, "-c", SEEN_BEFORE_THE_PLUGIN], check=True)
+    warm_python.run([sys.executable, "-c", SEEN_BEFORE_THE_PLUGIN], check=True)
 
 
 @pytest.mark.parametrize("is_op", [True, False], ids=["op", "primitive"])
@@ -288,7 +288,7 @@ x = torch.ones(2)
 graphffi.get_global_func("odd.double")(x)
 print(x.tolist())
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    result = warm_python.run([sys.executable, "-c", code])
     assert result.stdout == "[2.0, 2.0]\n", result.stderr
     assert "torch.Tensor has no __dlpack_c_exchange_api__; functions read" in result.stderr
 

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import warm_python
 
 PROGRAM = """
 import sys
@@ -67,4 +68,4 @@ assert model(x).eq(4).all()
 @pytest.mark.slow
 def test_threads_call_a_package_with_a_python_kernel(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(tmp_path / "model.pt2")]
-    subprocess.run(command, check=True, timeout=300)
+    warm_python.run(command, check=True)

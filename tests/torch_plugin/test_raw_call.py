@@ -6,7 +6,6 @@ from __future__ import annotations
 import gc
 import os
 import resource
-import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -20,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 import graphffi
 from graphffi.cpp import load_inline
 from graphffi_torch import _C
+from tests import warm_python
 
 KERNELS = """
 #include <tvm/ffi/tvm_ffi.h>
@@ -206,4 +206,4 @@ assert run(torch.ones(3), torch.ones(2, dtype=torch.complex64)).tolist() == [2, 
 def test_a_plan_may_leave_out_a_complex_input(tmp_path: Path) -> None:
     # In a process of its own: calls of ops prepare torch for complex tensors.
     caches = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
-    subprocess.run([sys.executable, "-W", "ignore", "-c", UNUSED], check=True, env=caches)
+    warm_python.run([sys.executable, "-W", "ignore", "-c", UNUSED], check=True, env=caches)

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import warm_python
 
 PROGRAM = """
 import argparse, sys
@@ -71,13 +72,7 @@ def test_a_later_process_has_its_own_values(tmp_path: Path) -> None:
     program.write_text(PROGRAM)
     environment: dict[str, Any] = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
     for scale in ("2.0", "5.0"):
-        done = subprocess.run(
-            [sys.executable, str(program), scale],
-            check=False,
-            capture_output=True,
-            text=True,
-            env=environment,
-        )
+        done = warm_python.run([sys.executable, program, scale], env=environment)
         assert done.stdout == f"{scale}\n{scale}\n", done.stderr
 
 
@@ -118,13 +113,7 @@ def test_a_rule_that_mentions_another_object_twice_has_its_own_code(tmp_path: Pa
     program.write_text(TWICE)
     environment: dict[str, Any] = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
     for factor in (4, 5):
-        done = subprocess.run(
-            [sys.executable, str(program), str(factor)],
-            check=False,
-            capture_output=True,
-            text=True,
-            env=environment,
-        )
+        done = warm_python.run([sys.executable, program, factor], env=environment)
         assert done.stdout == f"{2 * factor} {2 * factor}\n", done.stderr
 
 
@@ -140,15 +129,8 @@ def test_a_header_of_a_made_kernel_takes_effect(tmp_path: Path) -> None:
             "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "programs"),
             "GRAPHFFI_CACHE_DIR": str(tmp_path / kernels),
         }
-        done = subprocess.run(
-            [sys.executable, str(program), str(source)],
-            check=False,
-            capture_output=True,
-            text=True,
-            env={**os.environ, **caches},
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+        command = [sys.executable, program, source]
+        return warm_python.run(command, env={**os.environ, **caches}, check=True).stdout.strip()
 
     # The first process knows of no headers before it has traced.
     assert [run(1, "kernels") for _ in range(3)] == ["1.0 0", "1.0 0", "1.0 1"]
@@ -169,16 +151,9 @@ def test_kernels_that_were_made_ahead_may_be_elsewhere_later(tmp_path: Path) -> 
             "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "programs"),
             "GRAPHFFI_CACHE_DIR": str(tmp_path / "kernels"),
         }
-        done = subprocess.run(
-            [sys.executable, program, "fill.cc", *arguments],
-            check=False,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            env={**os.environ, **caches, **environment},
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+        command = [sys.executable, program, "fill.cc", *arguments]
+        env = {**os.environ, **caches, **environment}
+        return warm_python.run(command, cwd=tmp_path, env=env, check=True).stdout.strip()
 
     run("prebuild.py", "first")
     found = [run("program.py", GRAPHFFI_PREBUILT="first") for _ in range(2)]
