@@ -24,7 +24,8 @@ ONCE = (
     "guards/",
     "testing/",
     *(f"core/test_{name}.py" for name in (
-        "add_factory", "commands", "fallback", "generate", "load_ops", "override", "tune",
+        "add_factory", "commands", "fallback", "generate", "generate_module", "load_ops", "override",
+        "tune",
     )),
     *(f"interop/test_{name}.py" for name in (
         "errors_of_rules", "family_derivatives", "frozen_sizes", "readme",
@@ -33,14 +34,19 @@ ONCE = (
         "attributes", "effects", "export", "family", "jvp", "packages", "refusals", "remat",
         "sharding", "transforms", "vjp", "vmap",
     )),
+    "onnxruntime_plugin/test_export.py",
+    "onnxruntime_plugin/test_family",
     *(f"torch_plugin/test_{name}.py" for name in (
-        "aliasing", "compile", "cuda_graphs", "decompose", "effects", "export", "family", "fx",
-        "gradients", "inductor", "jvp", "mutation", "odd_tensors", "opcheck", "override",
+        "aliasing", "apache_calls", "compile", "cuda_graphs", "decompose", "direct_calls", "effects",
+        "export", "family", "fx", "gradients", "inductor", "jvp", "mutation", "odd_tensors", "opcheck", "override",
         "private_names", "recompute", "row_major", "size_guards", "traced_attributes",
         "traced_modules", "vjp", "vmap", "workarounds",
     )),
 )  # fmt: skip
-DISTRIBUTIONS = ("torch", "jaxlib", "numpy", "apache-tvm-ffi", "jax-tvm-ffi", "apache-tvm")
+DISTRIBUTIONS = (
+    *("torch", "jaxlib", "numpy", "onnxruntime"),
+    *("apache-tvm-ffi", "jax-tvm-ffi", "apache-tvm"),
+)
 
 
 def version_of(distribution: str) -> str:
