@@ -24,8 +24,8 @@ ONCE = (
     "guards/",
     "testing/",
     *(f"core/test_{name}.py" for name in (
-        "add_factory", "commands", "fallback", "generate", "generate_module", "load_ops", "override",
-        "tune",
+        "add_factory", "commands", "fallback", "generate", "generate_module", "load_ops",
+        "override", "tune",
     )),
     *(f"interop/test_{name}.py" for name in (
         "errors_of_rules", "family_derivatives", "frozen_sizes", "readme",
@@ -37,10 +37,10 @@ ONCE = (
     "onnxruntime_plugin/test_export.py",
     "onnxruntime_plugin/test_family",
     *(f"torch_plugin/test_{name}.py" for name in (
-        "aliasing", "apache_calls", "compile", "cuda_graphs", "decompose", "direct_calls", "effects",
-        "export", "family", "fx", "gradients", "inductor", "jvp", "mutation", "odd_tensors", "opcheck", "override",
-        "private_names", "recompute", "row_major", "size_guards", "traced_attributes",
-        "traced_modules", "vjp", "vmap", "workarounds",
+        "aliasing", "apache_calls", "compile", "cuda_graphs", "decompose", "direct_calls",
+        "effects", "export", "family", "fx", "gradients", "inductor", "jvp", "mutation",
+        "odd_tensors", "opcheck", "override", "private_names", "recompute", "row_major",
+        "size_guards", "traced_attributes", "traced_modules", "vjp", "vmap", "workarounds",
     )),
 )  # fmt: skip
 DISTRIBUTIONS = (
