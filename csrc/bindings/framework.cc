@@ -145,7 +145,7 @@ ArgumentKind ForeignKind(PyTypeObject* type) {
   if (IsNamed(type, "torch", "dtype") || HasBase(type, "numpy", "dtype")) {
     return ArgumentKind::kForeignDType;
   }
-  if (IsNamed(type, "torch", "device") || IsNamed(type, "tvm_ffi.core", "Device")) {
+  if (IsNamed(type, "torch", "device") || HasBase(type, "tvm_ffi.core", "Device")) {
     return ArgumentKind::kForeignDevice;
   }
   if (HasBase(type, "numpy", "bool") || HasBase(type, "numpy", "bool_")) return ArgumentKind::kBool;

@@ -107,7 +107,8 @@ def _split(device: Any) -> tuple[str, int | None]:
         raise TypeError(
             f"graphffi: device: expected a DLPack pair from __dlpack_device__, got {pair!r}"
         )
-    if kind.__module__ == "tvm_ffi.core" and kind.__name__ == "Device":
+    # Apache TVM derives a class of its own, which its package then makes.
+    if any((base.__module__, base.__name__) == ("tvm_ffi.core", "Device") for base in kind.__mro__):
         return _split((device.dlpack_device_type(), device.index))
     if kind.__module__ == "torch" and kind.__name__ == "device":
         # The one type that a torch backend may name as it likes is PrivateUse1, DLPack's ext_dev.

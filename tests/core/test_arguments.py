@@ -244,4 +244,6 @@ def test_objects_of_tvm_ffi_pass(kernels: graphffi.Module) -> None:
     assert graphffi.Function(function)(1, 2) == [1, 2]
     assert kernels.type_index(tvm_ffi.dtype("float32x2")) == 5
     assert kernels.echo(tvm_ffi.dtype("float32x2")) == graphffi.dtype("float32x2")
-    assert kernels.echo(tvm_ffi.device("cuda", 1)) == graphffi.Device("cuda:1")
+    derived = type("Derived", (tvm_ffi.Device,), {})  # as Apache TVM does
+    for device in (tvm_ffi.device("cuda", 1), derived("cuda", 1)):
+        assert kernels.echo(device) == graphffi.Device("cuda:1")

@@ -308,7 +308,9 @@ def test_python_functions_get_tensors_of_tvm_ffi_where_that_is_loaded() -> None:
 
     graphffi_jax.register_ffi_target("jaxtarget.kinds", note)
     call("jaxtarget.kinds")
-    assert kinds == 2 * [tvm_ffi.Tensor]
+    assert len(kinds) == 2
+    # Apache TVM makes the package give tensors of a class that it derives.
+    assert all(issubclass(kind, tvm_ffi.Tensor) for kind in kinds)
     graphffi_jax.register_ffi_target("jaxtarget.own_kinds", graphffi.Function(note))
     call("jaxtarget.own_kinds")
     assert kinds == 2 * [graphffi.Tensor]
