@@ -134,8 +134,9 @@ TVMFFIAny Arguments::Lend(PyObject* value, TypeEntry& type) {
 }
 
 void Arguments::NoteTensor(TypeEntry& type, DLDevice device) {
-  if (reports_traced_ && type.opt_viewer != nullptr && type.opt_viewer->is_traced()) {
-    throw TracedArgument();
+  if (reports_traced_ && type.opt_viewer != opt_asked_) {  // once a call: it is of the thread
+    opt_asked_ = type.opt_viewer;
+    if (opt_asked_ != nullptr && opt_asked_->is_traced()) throw TracedArgument();
   }
   if (framework_ == nullptr) framework_ = &type;
   const DLPackExchangeAPI* exchange = type.opt_exchange;

@@ -103,6 +103,7 @@ class Arguments {
   PyObject* opt_subject_;
   const bool takes_big_ints_;
   bool reports_traced_ = false;
+  const TensorViewer* opt_asked_ = nullptr;  // by which the thread was asked whether it traces
   const char* bank_ = "argument #";
   Py_ssize_t index_ = 0;
   Loans loans_{kLending};  // their sources are Python objects
