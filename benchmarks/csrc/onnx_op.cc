@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "../../plugins/onnxruntime/csrc/ort_api.h"
+#include "../../plugins/onnxruntime/csrc/ort/ort_api.h"
 
 namespace ort = graphffi_onnxruntime::ort;
 

@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
-HEADER = ROOT / "plugins" / "onnxruntime" / "csrc" / "ort_api.h"
+HEADER = ROOT / "plugins" / "onnxruntime" / "csrc" / "ort" / "ort_api.h"
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@
 
 #include "call/plan.h"
 #include "node_text.h"
-#include "status.h"
+#include "ort/status.h"
 
 namespace graphffi_onnxruntime {
 

@@ -5,10 +5,10 @@
 
 #include "call/error.h"
 #include "call/value.h"
-#include "device_copy.h"
-#include "dtype.h"
 #include "env/env_scope.h"
 #include "node.h"
+#include "ort/device_copy.h"
+#include "ort/dtype.h"
 
 namespace graphffi_onnxruntime {
 

@@ -8,8 +8,8 @@
 
 #include "attributes.h"
 #include "call/value.h"
-#include "dtype.h"
 #include "node_text.h"
+#include "ort/dtype.h"
 #include "parse_program.h"
 
 namespace graphffi_onnxruntime {

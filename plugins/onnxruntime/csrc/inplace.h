@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "ort_api.h"
+#include "ort/ort_api.h"
 
 namespace graphffi_onnxruntime {
 

@@ -11,10 +11,10 @@
 #include "call/describe_tensor.h"
 #include "call/error.h"
 #include "call/value.h"
-#include "dtype.h"
 #include "kernels/kernel_ref.h"
 #include "kernels/packaged.h"
 #include "observe/watch.h"
+#include "ort/dtype.h"
 #include "parse_program.h"
 
 namespace graphffi_onnxruntime {

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "allocator.h"
 #include "attributes.h"
 #include "call/placed_call.h"
 #include "call/signature.h"
 #include "kernels/kernel_slot.h"
 #include "node_text.h"
 #include "op.h"
+#include "ort/allocator.h"
 #include "shapes/shape_program.h"
 
 namespace graphffi_onnxruntime {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ort_api.h"
-#include "status.h"
+#include "ort/ort_api.h"
+#include "ort/status.h"
 
 namespace graphffi_onnxruntime {
 

@@ -19,7 +19,7 @@
 #include "kernels/kernel_ref.h"
 #include "kernels/packaged.h"
 #include "op.h"
-#include "status.h"
+#include "ort/status.h"
 
 namespace graphffi_onnxruntime {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device_copy.h"
+#include "ort/device_copy.h"
 
 #include <cstdint>
 #include <cstring>

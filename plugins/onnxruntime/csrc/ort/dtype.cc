@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dtype.h"
+#include "ort/dtype.h"
 
 #include <tvm/ffi/dtype.h>
 

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "env/allocation.h"
-#include "ort_api.h"
+#include "ort/ort_api.h"
 
 namespace graphffi_onnxruntime {
 

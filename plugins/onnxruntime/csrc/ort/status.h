@@ -6,7 +6,7 @@
 #include <string>
 
 #include "call/error.h"
-#include "ort_api.h"
+#include "ort/ort_api.h"
 
 namespace graphffi_onnxruntime {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "allocator.h"
+#include "ort/allocator.h"
 
 #include <string>
 #include <vector>
 
 #include "call/error.h"
-#include "status.h"
+#include "ort/status.h"
 
 namespace graphffi_onnxruntime {
 
