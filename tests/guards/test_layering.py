@@ -40,6 +40,7 @@ FOLDERS = {
     "graphffi_torch": "graphffi_torch",
     "graphffi_standalone": "graphffi_standalone",
     "compiled": "compiled",  # with the code of graphs
+    "ort": "ort",  # what the ONNX Runtime plugin needs of ONNX Runtime
     "xla": "xla",
     "cuda": "cuda",
 }
@@ -114,7 +115,7 @@ NATIVE = {
         pattern="attention.cc",
     ),
     "jax plugin": NativeLayer("plugins/jax/csrc", FFI | CALLS | {"xla"}),
-    "onnxruntime plugin": NativeLayer("plugins/onnxruntime/csrc", FFI | CALLS | {"modules"}),
+    "onnxruntime plugin": NativeLayer("plugins/onnxruntime/csrc", FFI | CALLS | {"modules", "ort"}),
     "examples": NativeLayer("examples", FFI | {"cuda"}, but=("/llama_block_cpp/",)),
     "C++ program": NativeLayer("examples/llama_block_cpp", frozenset({"torch", "graphffi_torch"})),
 }
