@@ -101,9 +101,9 @@ py::object CallInOrder(py::handle function, const py::tuple& values, const py::s
   }
   if (arguments.opt_env() != nullptr) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
   const EnvScope env({kDLCPU, 0}, nullptr, &AllocateOnHeap);
-  const std::string name = subject.cast<std::string>();
   DeclaredTensors declared;
-  declared.subject = name.c_str();
+  declared.subject = PyUnicode_AsUTF8(subject.ptr());
+  if (declared.subject == nullptr) throw PythonError();
   return py::reinterpret_steal<py::object>(
       CallWithFrame(*reinterpret_cast<PyFunction*>(function.ptr()), frame, arguments, &declared));
 }

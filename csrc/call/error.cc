@@ -2,7 +2,6 @@
 #include "call/error.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "call/global_function.h"
 #include "call/value.h"
@@ -86,14 +85,14 @@ bool WantsOwner(std::string_view text) {
 
 }  // namespace
 
-int NameRefusal(int rc, const std::string& subject) {
+int NameRefusal(int rc, std::string_view subject) {
   if (rc == 0 || subject.empty()) return rc;
   const Error error = Error::TakeRaised(rc);
   const std::string& text = error.message();
   const bool is_count = BeginsWith(text, kWrongCount), wants_owner = WantsOwner(text);
   const bool is_refusal = is_count || wants_owner || BeginsWith(text, kWrongType);
   if (!is_refusal || error.kind() != "TypeError") return SetRaised(error);
-  std::string named = subject + ": " + text;
+  std::string named = std::string(subject) + ": " + text;
   if (is_count) named += "; the plan of the call says which values the kernel gets";
   if (wants_owner) named += "; pass pass_owning_tensor=True for such a kernel";
   const TVMFFIByteArray kind{error.kind().data(), error.kind().size()};

@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace graphffi {
@@ -61,6 +62,6 @@ std::string TextOf(const Error& error, const std::string& subject);
 /// After a call that returned `rc`: if the kernel refused the number or the types of its arguments,
 /// the error in this thread's slot then begins with `subject`, and says what to do. Returns what
 /// the call did, or -1.
-int NameRefusal(int rc, const std::string& subject);
+int NameRefusal(int rc, std::string_view subject);
 
 }  // namespace graphffi
