@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from graphffi import Device, TensorSpec, dtype
-from graphffi.plugin import KINDS, DefinedOp, flat, per_tensor
-from graphffi_onnxruntime._node_text import CALL, node_attributes, node_text
+from graphffi.plugin import DefinedOp, flat, per_tensor
+from graphffi_onnxruntime._node_text import node_text, slots, typed_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_TYPES: Final = {"n": "INT", "f": "FLOAT", "s": "STRING"}
-"""Types of ONNX's attributes, by what graphffi calls the values."""
 
 
 @dataclass(frozen=True)
@@ -68,17 +65,12 @@ class ModelOp:
                 f"{len(flat(operands))}, got {len(inputs)}"
             )
         names = iter(inputs)
-        slots = [spec for each in operands for spec in (each if isinstance(each, list) else [each])]
-        named = ["" if spec is None else next(names) for spec in slots]
+        named = ["" if spec is None else next(names) for spec in slots(operands)]
         node = onnx.helper.make_node(self.op_type, named, outputs, domain=self.domain)
-        kinds = {a.name: a.kind for a in definition.attributes}
-        texts = {CALL: node_text(definition, operands, bound.attributes)}
-        for name, value in (node_attributes(definition, bound.attributes) | texts).items():
-            bank = "s" if name == CALL else KINDS[kinds[name]].bank
-            one = onnx.AttributeProto.AttributeType.Value(_TYPES[bank])
-            many = onnx.AttributeProto.AttributeType.Value(f"{_TYPES[bank]}S")
-            kind = many if isinstance(value, list) else one  # which an empty list does not show
-            node.attribute.append(onnx.helper.make_attribute(name, value, attr_type=kind))
+        text = node_text(definition, operands, bound.attributes)
+        for name, (kind, value) in typed_attributes(definition, bound.attributes, text).items():
+            number = onnx.AttributeProto.AttributeType.Value(kind)
+            node.attribute.append(onnx.helper.make_attribute(name, value, attr_type=number))
         return node
 
 

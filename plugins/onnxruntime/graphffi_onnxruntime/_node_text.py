@@ -50,6 +50,7 @@ DTYPES: Final = {
     **{"float8_e4m3fn": 17, "float8_e4m3fnuz": 18, "float8_e5m2": 19, "float8_e5m2fnuz": 20},
 }
 """The data types that kernels are given there, with ONNX's numbers."""
+_TYPES: Final = {"n": "INT", "f": "FLOAT", "s": "STRING"}  # by the bank of a kind of attributes
 _FORMAT: Final = "graphffi.onnx 1"
 _OPS_FORMAT: Final = "graphffi.ops 1"
 
@@ -184,6 +185,31 @@ def node_attributes(definition: Definition, attributes: Sequence[Any]) -> dict[s
     """
     named = zip(definition.attributes, attributes, strict=True)
     return {a.name: _in_node(a.kind, a.to_graph(value)) for a, value in named if value is not None}
+
+
+def typed_attributes(
+    definition: Definition, attributes: Sequence[Any], text: str
+) -> dict[str, tuple[str, Any]]:
+    """All attributes of a node, with ONNX's names of their types, which empty lists do not show.
+
+    Args:
+        definition: Of the op.
+        attributes: One converted value per attribute.
+        text: Of the call, which comes first.
+    """
+    banks = {a.name: KINDS[a.kind].bank for a in definition.attributes}
+    found = {CALL: (_TYPES["s"], text)}
+    for name, value in node_attributes(definition, attributes).items():
+        found[name] = (_TYPES[banks[name]] + "S" * isinstance(value, list), value)
+    return found
+
+
+def slots(operands: Iterable[Any]) -> list[Any]:
+    """The tensors of operands in order, lists flattened; None where one is absent."""
+    found: list[Any] = []
+    for value in operands:
+        found += value if isinstance(value, (list, tuple)) else [value]
+    return found
 
 
 def _in_node(kind: str, value: Any) -> Any:

@@ -13,12 +13,12 @@ import onnxscript
 import torch
 
 import graphffi
-from graphffi.plugin import KINDS, call_device, flat, per_tensor
+from graphffi.plugin import call_device, flat, per_tensor
 from graphffi_onnxruntime._node_text import (
-    CALL,
     check_data_type,
-    node_attributes,
     node_text,
+    slots,
+    typed_attributes,
     why_no_node,
 )
 from graphffi_torch.plugin import (
@@ -33,10 +33,9 @@ if TYPE_CHECKING:
 
     from graphffi.plugin import Definition
 
-log: Final = logging.getLogger("graphffi.onnxruntime")
+_log: Final = logging.getLogger("graphffi_onnxruntime")
 _Formal: Final = onnx.defs.OpSchema.FormalParameter
 _Option: Final = onnx.defs.OpSchema.FormalParameterOption
-_TYPES: Final = {"n": "INT", "f": "FLOAT", "s": "STRING"}  # by the bank of a kind of attributes
 
 
 class Translation:
@@ -77,7 +76,7 @@ class Translation:
         text = node_text(definition, first, attributes, others=others)
         pairs = zip(definition.operands, call.operands, strict=True)
         mutated = [value for operand, value in pairs if operand.mutated]
-        updated, count = _items(mutated), len(definition.results)
+        updated, count = slots(mutated), len(definition.results)
         made = _make(definition, call.operands, attributes, text, count + len(updated))
         for value, output in zip(updated, made[count:], strict=True):
             if value is None:
@@ -97,7 +96,7 @@ def _is_answered(
         kernel = definition.choose(operands, attributes, call_device(operands, specs))
     # Whatever the rules raise for such sizes: calls raise it, too.
     except Exception as error:
-        log.debug("%s: the model refuses such sizes: %s", definition.name, error)
+        _log.debug("%s: the model refuses such sizes: %s", definition.name, error)
         return False
     return not kernel.is_reference
 
@@ -110,15 +109,12 @@ def _make(
     count: int,
 ) -> list[Any]:
     """Adds a node to the model that is being made, and gives its outputs."""
-    inputs = _items(operands)
+    inputs = slots(operands)
     namespace, _, name = definition.name.partition("::")
-    values = node_attributes(definition, attributes)
-    named = {CALL: ir.Attr(CALL, ir.AttributeType.STRING, text)}
-    for attribute in definition.attributes:
-        if attribute.name in values:
-            value = values[attribute.name]
-            kind = _TYPES[KINDS[attribute.kind].bank] + "S" * isinstance(value, list)
-            named[attribute.name] = ir.Attr(attribute.name, ir.AttributeType[kind], value)
+    named = {
+        key: ir.Attr(key, ir.AttributeType[kind], value)
+        for key, (kind, value) in typed_attributes(definition, attributes, text).items()
+    }
     # The types of one call: the inputs of each other call of the op may be others.
     schema = onnx.defs.OpSchema(
         name,
@@ -137,14 +133,6 @@ def _make(
     op = onnxscript.values.Op(onnxscript.values.Opset(namespace, 1), name, schema)
     made = op(*inputs, **named)
     return list(made) if isinstance(made, (list, tuple)) else [made]
-
-
-def _items(operands: Sequence[Any]) -> list[Any]:
-    """The values of operands in order, lists flattened; None where one is absent."""
-    found: list[Any] = []
-    for value in operands:
-        found += value if isinstance(value, (list, tuple)) else [value]
-    return found
 
 
 @per_tensor
