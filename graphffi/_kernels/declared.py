@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .._contract.traits import NO_TRAITS, CallTraits, SideEffect, checked_traits
 from .._frameworks.tracing import report_to_tracer, traced_as_constant
 from .._values.describe import describe
-from .._values.metadata import describe_function, parameters_of
+from .._values.metadata import describe_function, describe_type, parameters_of, view_of
 from .kernel import kernel_reference
 from .kernel_signature import type_schema
 from .library import split_reference
@@ -18,6 +18,7 @@ from .op_kernel import UNNAMED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_NO_TENSORS: Final = ("int", "float", "bool", "ffi.String", "DataType", "Device")
 _lock: Final = threading.Lock()
 # By reference.
 _declared: Final[dict[str, tuple[tuple[int, ...] | None, CallTraits]]] = {}
@@ -111,21 +112,15 @@ def _check_returns_none(name: str, schema: Any) -> None:
 
 
 def _stated_writes(schema: Any) -> tuple[int, ...] | None:
-    """The positions that parameters say are written; None if one of a tensor does not say."""
-    parameters = parameters_of(schema) or ()
+    """The positions that may be written by what parameters say; None if there are none to say it.
+
+    What is no tensor is not written; a tensor of which its parameter says nothing is.
+    """
     written = []
+    parameters = parameters_of(schema) or ()
     for i, parameter in enumerate(parameters):
-        inner = parameter["args"][0] if parameter.get("type") == "Optional" else parameter
-        if "view" not in inner:
-            if inner.get("type") not in (
-                "int",
-                "float",
-                "bool",
-                "ffi.String",
-                "DataType",
-                "Device",
-            ):
-                written.append(i)
-        elif inner["view"]["writes"]:
+        view = view_of(parameter)
+        is_tensor = describe_type(parameter).removesuffix(" | None") not in _NO_TENSORS
+        if is_tensor if view is None else view["writes"]:
             written.append(i)
     return tuple(written) if parameters else None

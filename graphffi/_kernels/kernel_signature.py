@@ -12,7 +12,7 @@ from .._contract.plan import PlanTemplate, plan_tokens
 from .._values.describe import counted, describe
 from .._values.device import Device
 from .._values.dtype import dtype
-from .._values.metadata import TENSORS, describe_function, describe_type, parameters_of
+from .._values.metadata import TENSORS, describe_function, describe_type, parameters_of, view_of
 from .._values.module import loaded_module
 
 if TYPE_CHECKING:
@@ -89,11 +89,11 @@ def stated_views(definition: Interface, kernel: OpKernel) -> tuple[StatedView, .
     found = []
     for item, parameter in zip(_items(template.plan), parameters, strict=False):
         token = next((t for t in item if t[0] in banks and t[1:].isdigit()), None)
-        schema = parameter["args"][0] if parameter.get("type") == "Optional" else parameter
-        if token is not None and item[0] != "(" and "view" in schema:
+        view = view_of(parameter)
+        if token is not None and item[0] != "(" and view is not None:
             name = banks[token[0]][int(token[1:])]
-            _check_use(definition, name, schema["view"], describe_type(parameter))
-            found.append(_stated(name, schema["view"]))
+            _check_use(definition, name, view, describe_type(parameter))
+            found.append(_stated(name, view))
     return tuple(found)
 
 

@@ -46,6 +46,13 @@ def parameters_of(schema: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
     return list(schema["args"][1:]) if "args" in schema else None
 
 
+def view_of(parameter: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The view that a parameter takes, also one that may be None; None for another type."""
+    inner = parameter["args"][0] if parameter.get("type") == "Optional" else parameter
+    view: Mapping[str, Any] | None = inner.get("view")
+    return view
+
+
 def describe_function(name: str, schema: Mapping[str, Any]) -> str:
     """Return a signature, such as ``add(int, int) -> int``."""
     params = parameters_of(schema)
