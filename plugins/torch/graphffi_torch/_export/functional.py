@@ -43,7 +43,7 @@ _UPDATES: Final = ("BUFFER_MUTATION", "USER_INPUT_MUTATION")
 _lock: Final = threading.Lock()
 _numbers: Final = itertools.count()
 _library: Final = torch.library.Library(_NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]
-_twins: Final[dict[str, Any]] = {}  # by the name of the op
+_twins: Final[dict[str, Any]] = {}  # by the name of the op, whose schema stays
 
 
 class Functional(NamedTuple):
@@ -51,12 +51,12 @@ class Functional(NamedTuple):
 
     Args:
         program: It returns what it updated, behind its own results.
-        updates: What these results are new values of, in order: inputs by name, and buffers.
+        updates: What these results are new values of, in order: the names of inputs and buffers,
+            each with True for a buffer.
     """
 
     program: torch.export.ExportedProgram
     updates: list[tuple[str, bool]]
-    """Each with True for a buffer."""
 
 
 def twin_of(op: DefinedOp) -> Any:
