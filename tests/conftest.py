@@ -25,7 +25,7 @@ ONCE = (
     "testing/",
     *(f"core/test_{name}.py" for name in (
         "add_factory", "commands", "fallback", "generate", "generate_module", "load_ops",
-        "override", "tune",
+        "override", "star_parameters", "tune",
     )),
     *(f"interop/test_{name}.py" for name in (
         "errors_of_rules", "family_derivatives", "frozen_sizes", "readme",

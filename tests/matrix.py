@@ -4,9 +4,10 @@
     python tests/matrix.py [--folder build/matrix] [--write docs/versions.md] [name ...]
 
 Every release gets a virtual environment, and every release of torch a copy of the source tree, in
-which graphffi is built. Releases of JAX share one build of the JAX plugin. All of it is used again
-by the next run. Without names, all releases are tested; with names, --write keeps the table's
-other rows. Frameworks come from the package index: some builds of torch take several GB.
+which graphffi is built. Releases of JAX share one build of the JAX plugin, those of ONNX Runtime
+one of all. All of it is used again by the next run. Without names, all releases are tested; with
+names, --write keeps the table's other rows. Frameworks come from the package index: some builds of
+torch take several GB.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ HEAD = """# Versions
 
 `make matrix` runs the tests of each plugin with the releases below, and writes this table. The
 machine has no GPU: [tests on one](#on-a-gpu) are run apart. The PyTorch plugin is built for each
-release; one build of the JAX plugin serves all. The rows of "jax cuda13" compile programs for a
-GPU, but do not run them.
+release; one build of the JAX plugin serves all, and so does one of the ONNX Runtime plugin. The
+rows of "jax cuda13" compile programs for a GPU, but do not run them.
 
 | release | Python | day | bundled runtime | apache-tvm-ffi's | skipped, because |
 |---|---|---|---|---|---|
@@ -92,6 +93,12 @@ def jax_cuda_release(version: str, python: str = "3.11") -> Release:
     return Release(f"jax-cuda13-{version}", packages, tests, python, {"JAX_PLATFORMS": "cpu"})
 
 
+def onnxruntime_release(version: str, python: str = "3.11", numpy: str = "numpy") -> Release:
+    """Sessions of ONNX Runtime; tests that export models need torch, and are skipped."""
+    packages = (f"onnxruntime=={version}", "onnx", numpy)
+    return Release(f"onnxruntime-{version}", packages, ("tests/onnxruntime_plugin",), python)
+
+
 RELEASES = (
     *(torch_release(version) for version in ("2.10.0", "2.13.0", "2.15.0")),
     torch_without_private_names("2.13.0"),
@@ -100,6 +107,8 @@ RELEASES = (
     *(jax_release(version, "3.12") for version in ("0.11.2", "0.12.0.1")),
     jax_cuda_release("0.10.2"),
     jax_cuda_release("0.12.0.1", "3.12"),
+    onnxruntime_release("1.17.3", numpy="numpy<2"),  # built for NumPy 1
+    *(onnxruntime_release(version) for version in ("1.20.1", "1.23.2", "1.32.0")),
 )
 
 
@@ -186,10 +195,11 @@ class Matrix:
 
     def _sources(self, release: Release, python: Path) -> Path:
         """The tree of a release. JAX plugins are copies of the first; the core is per Python."""
-        if release.framework == "torch":
-            sources = self._folder / release.name / "source"
-            build(sources, python, "torch")
-            return sources
+        if release.framework != "jax":
+            is_shared = release.framework == "onnxruntime"
+            folder = f"onnxruntime-python{release.python}" if is_shared else release.name
+            build(self._folder / folder / "source", python, release.framework)
+            return self._folder / folder / "source"
         if release.python not in self._jax_trees:
             sources = self._folder / f"jax-python{release.python}" / "source"
             first = next(iter(self._jax_trees.values()), None)

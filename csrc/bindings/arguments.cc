@@ -134,11 +134,8 @@ TVMFFIAny Arguments::Lend(PyObject* value, TypeEntry& type) {
 }
 
 void Arguments::NoteTensor(TypeEntry& type, DLDevice device) {
-  if (reports_traced_ && type.opt_viewer != opt_asked_) {  // once a call: it is of the thread
-    opt_asked_ = type.opt_viewer;
-    if (opt_asked_ != nullptr && opt_asked_->is_traced()) throw TracedArgument();
-  }
   if (framework_ == nullptr) framework_ = &type;
+  if (type.opt_viewer != nullptr) opt_viewer_ = type.opt_viewer;
   const DLPackExchangeAPI* exchange = type.opt_exchange;
   if (exchange == nullptr) return;
   has_env_ = true;

@@ -61,6 +61,8 @@ class Arguments {
   Loans* loans() { return &loans_; }
   /// That of the first tensor that belongs to one; returned tensors become its arrays.
   Framework framework() const { return framework_; }
+  /// Whether a graph is made of this thread's operations on such tensors.
+  bool are_traced() const { return opt_viewer_ != nullptr && opt_viewer_->is_traced(); }
   /// NULL where no argument brings one.
   const Env* opt_env() const { return has_env_ ? &env_ : nullptr; }
 
@@ -103,11 +105,11 @@ class Arguments {
   PyObject* opt_subject_;
   const bool takes_big_ints_;
   bool reports_traced_ = false;
-  const TensorViewer* opt_asked_ = nullptr;  // by which the thread was asked whether it traces
   const char* bank_ = "argument #";
   Py_ssize_t index_ = 0;
   Loans loans_{kLending};  // their sources are Python objects
   Framework framework_ = nullptr;
+  const TensorViewer* opt_viewer_ = nullptr;  // of a tensor
   Env env_;
   bool has_env_ = false;
   bool has_allocator_ = false;  // of a framework, in env_

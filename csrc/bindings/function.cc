@@ -53,10 +53,10 @@ PyObject* CallFunction(PyObject* self, PyObject* const* args, size_t nargsf, PyO
         arguments.SetPosition("argument #", i);
         frame.Push(arguments.View(args[i]));
       }
-      return CallWithFrame(*function, frame, arguments);
+      if (!arguments.are_traced()) return CallWithFrame(*function, frame, arguments);
     } catch (const TracedArgument&) {
-      return CallTraced(self, args, count);
     }
+    return CallTraced(self, args, count);
   });
 }
 

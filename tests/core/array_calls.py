@@ -15,8 +15,12 @@ def ones(arrays: Any, *shape: int) -> Any:
     return arrays.make(np.ones(shape, np.float32))
 
 
+def values(result: Any) -> list[float]:
+    return [float(item) for item in result.ravel()]
+
+
 def value(result: Any) -> float:
-    (found,) = {float(item) for item in result.ravel()}
+    (found,) = set(values(result))
     return found
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 import shutil
@@ -18,6 +17,7 @@ import graphffi
 from graphffi import _core
 from graphffi._definition.op import get_op
 from graphffi.plugin import PackagedLibraries
+from tests.core.array_calls import calling, compiled, values
 
 
 def filling(value: float) -> Callable[[Any, Any], None]:
@@ -35,25 +35,6 @@ def define(name: str, kernel: Any, infer: Any = graphffi.like, **options: Any) -
     )
 
 
-def compiled(arrays: Any, op: graphffi.Op) -> Callable[[Any], Any]:
-    def function(x: Any) -> Any:
-        return op(x)
-
-    if arrays.name == "torch":
-        import torch
-
-        return torch.compile(function, fullgraph=True)
-    if arrays.name == "jax":
-        import jax
-
-        return jax.jit(function)
-    return function
-
-
-def values(result: Any) -> list[float]:
-    return [float(value) for value in result.ravel()]
-
-
 def wider(x: Any) -> Any:
     return graphffi.like(x, shape=(x.shape[0] + 1,))
 
@@ -61,14 +42,14 @@ def wider(x: Any) -> Any:
 def test_a_replaced_op_is_another_one_everywhere(arrays: Any) -> None:
     name = f"everywhere_{arrays.name}"
     op = define(name, filling(1))
-    before = compiled(arrays, op)
+    before = compiled(arrays, calling(op))
     x = arrays.make([0, 0])
     assert values(op(x)) == values(before(x)) == [1, 1]
     assert define(name, filling(2), wider, override=True, doc="Fills.") is op
     assert op.__doc__ == "Fills."
     assert values(op(x)) == [2, 2, 2]
     assert values(before(x)) == [2, 2, 2]
-    assert values(compiled(arrays, op)(x)) == [2, 2, 2]
+    assert values(compiled(arrays, calling(op))(x)) == [2, 2, 2]
 
 
 def test_a_refused_definition_changes_nothing(arrays: Any) -> None:
@@ -84,7 +65,7 @@ def test_a_refused_definition_changes_nothing(arrays: Any) -> None:
     with pytest.raises(ValueError, match="plan 'nothing': expected a known name"):
         define(name, filling(2), plan="nothing", override=True)
     assert values(op(x)) == [1]
-    assert values(compiled(arrays, op)(x)) == [1]
+    assert values(compiled(arrays, calling(op))(x)) == [1]
 
 
 def sized(factors: Any) -> Callable[[Any], Any]:
@@ -102,7 +83,7 @@ def test_rules_differ_that_mention_one_object_twice_or_another_one(arrays: Any) 
         define(name, filling(1), sized([one, two, two]))
     define(name, filling(1), sized([one, two, two]), override=True)
     assert values(op(arrays.make([0]))) == [1] * 5
-    assert values(compiled(arrays, op)(arrays.make([0]))) == [1] * 5
+    assert values(compiled(arrays, calling(op))(arrays.make([0]))) == [1] * 5
 
 
 def test_rules_differ_whose_values_no_text_tells() -> None:
@@ -210,7 +191,7 @@ def test_a_kernel_is_replaced_in_its_place(arrays: Any) -> None:
     )
     op.add_kernel(filling(1), name="first")
     op.add_kernel(filling(2), name="second")
-    before = compiled(arrays, op)
+    before = compiled(arrays, calling(op))
     x = arrays.make([0])
     assert values(op(x)) == values(before(x)) == [1]
     with pytest.raises(ValueError, match=r"pass another name=, or override=True to replace it"):
@@ -236,7 +217,7 @@ def test_a_factory_is_replaced(arrays: Any) -> None:
             return filling(value)
 
     add(1)
-    before = compiled(arrays, op)
+    before = compiled(arrays, calling(op))
     x = arrays.make([0])
     assert values(op(x)) == values(before(x)) == [1]
     with pytest.raises(ValueError, match=r"another factory; pass another name=, or override=True"):
@@ -253,7 +234,7 @@ def test_a_reference_is_replaced(arrays: Any) -> None:
         fallback="reference",
     )
     op.set_reference(adding(1))
-    before = compiled(arrays, op)
+    before = compiled(arrays, calling(op))
     x = arrays.make([0])
     assert values(op(x)) == values(before(x)) == [1]
     with pytest.raises(ValueError, match="got another one; pass override=True to replace it"):
@@ -308,7 +289,7 @@ def test_an_op_of_a_rebuilt_library_is_replaced_by_name(
 ) -> None:
     name, reference = f"rebuilt_{arrays.name}", f"{library}::fill"
     op = define(name, reference)
-    before = compiled(arrays, op)
+    before = compiled(arrays, calling(op))
     x = arrays.make([0])
     assert values(op(x)) == values(before(x)) == [1]
     build(builds[2], library)
@@ -325,7 +306,7 @@ def test_a_rebuilt_library_that_is_loaded_replaces_the_kernels_of_its_ops(
 ) -> None:
     module = graphffi.load_module(library)
     op = define(f"loaded_{arrays.name}", module.fill)
-    before = compiled(arrays, op)
+    before = compiled(arrays, calling(op))
     x = arrays.make([0])
     direct = graphffi.call_tvm_ffi(f"{library}::fill", x, out=graphffi.like(x))
     assert values(op(x)) == values(before(x)) == values(direct) == [1]
@@ -436,67 +417,3 @@ def test_a_program_goes_on_with_the_kernel_that_it_was_made_with(arrays: Any) ->
     assert values(chain(x)) == [8 if in_a_program else 2 * 10 * 10]
     assert values(chain(x)) == [1000]
     assert values(op(x)) == [10]
-
-
-def test_parameters_behind_a_star_are_taken_by_name(arrays: Any) -> None:
-    def kernel(x: Any, by: float, n: int, out: Any) -> None:
-        np.from_dlpack(out)[...] = np.from_dlpack(x) * by + n
-
-    options: dict[str, Any] = {"kernel": kernel, "vmap": "sequential"}
-    of_schema = graphffi.define_op(
-        f"override::star_{arrays.name}",
-        schema="(Tensor x, *, float by=2.0, int n=0) -> Tensor",
-        infer=lambda x, by, n: graphffi.like(x),
-        **options,
-    )
-
-    @graphffi.op(f"override::star_of_function_{arrays.name}", **options)
-    def of_function(x: graphffi.Tensor, *, by: float = 2.0, n: int = 0) -> graphffi.Tensor:
-        return graphffi.like(x)
-
-    x = arrays.make([1])
-    for op in (of_schema, of_function):
-        name = re.escape(op.name)
-        by_name = compiled(arrays, lambda x, op=op: op(x, n=1, by=3))
-        assert values(op(x, by=3)) == [3]
-        assert values(by_name(x)) == [4]
-        problem = f"{name}: argument 'by': expected by name, got by position; pass by="
-        with pytest.raises(TypeError, match=problem):
-            op(x, 3.0)
-        with pytest.raises(Exception, match=problem):  # of the tracer
-            compiled(arrays, lambda x, op=op: op(x, 3.0))(x)
-        assert str(inspect.signature(op)).startswith("(x: graphffi.Tensor, *, by: float = 2.0, n")
-
-
-@pytest.mark.parametrize("parameters", ["Tensor x, *", "*", "Tensor x, *, int n, *, int m"])
-def test_a_star_without_parameters_behind_it_is_refused(parameters: str) -> None:
-    with pytest.raises(ValueError, match=r"expected one '\*', with parameters behind it, got '\("):
-        graphffi.define_op(
-            "override::stars", schema=f"({parameters}) -> Tensor", kernel="no.kernel", infer=len
-        )
-
-
-@pytest.mark.parametrize("value", ["", "int0", "cpu"])
-def test_a_text_that_is_no_data_type_is_one_error(arrays: Any, value: str) -> None:
-    op = graphffi.define_op(
-        "override::kind",
-        schema="(Tensor x, dtype kind) -> Tensor",
-        kernel="no.kernel",
-        infer=lambda x, kind: graphffi.like(x),
-    )
-    text = f"override::kind: attribute 'kind': expected a dtype, got str '{value}'; known"
-    with pytest.raises(TypeError, match=text):
-        op(arrays.make([1]), value)
-
-
-@pytest.mark.parametrize("value", ["", "cpu:-0", "cpu:", "cpu:+1"])
-def test_a_text_that_is_no_device_is_one_error(arrays: Any, value: str) -> None:
-    op = graphffi.define_op(
-        "override::place",
-        schema="(Tensor x, Device place) -> Tensor",
-        kernel="no.kernel",
-        infer=lambda x, place: graphffi.like(x),
-    )
-    text = f"override::place: attribute 'place': expected a device, got str '{re.escape(value)}'"
-    with pytest.raises(TypeError, match=text):
-        op(arrays.make([1]), value)

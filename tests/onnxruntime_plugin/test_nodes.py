@@ -369,6 +369,8 @@ def test_another_definition_is_refused_when_the_session_is_made(
         ("text", "attribute 'graphffi_call': expected the text of the call, got none; export the "
          "model with graphffi_onnxruntime"),
         ("format", "the text of the call: expected the format 'graphffi.onnx 1', got 'other'"),
+        ("results", "onnx_nodes::edited: results of the program: expected 1, got 2"),
+        ("rank", "the text of the call: input: expected 0 to 64 dimensions, got '65'"),
     ],
 )  # fmt: skip
 def test_an_edited_node_is_refused_by_name(library: str, change: str, expected: str) -> None:
@@ -391,6 +393,10 @@ def test_an_edited_node_is_refused_by_name(library: str, change: str, expected: 
         attributes["mode"].s = b"slow"
     elif change == "items":
         attributes["sizes"].ints[:] = [1]
+    elif change == "results":  # more than a call makes room for
+        attributes[CALL].s += b"\nprogram result 2 32 1 1 0 1 0\\nresult 2 32 1 1 0 1 0"
+    elif change == "rank":
+        attributes[CALL].s = attributes[CALL].s.replace(b"float32 1", b"float32 65")
     else:
         attributes[CALL].s = b"other"
     # ONNX Runtime takes no result of an unknown type.

@@ -55,7 +55,7 @@ inline bool MakeViews(const xla::Buffers& buffers, int32_t count, DLDevice devic
     tensor->shape = buffer.dims;
     tensor->strides = strides;
     tensor->byte_offset = 0;
-    values[i] = graphffi::ToAny(tensor);
+    graphffi::PutView(tensor, values + i);
   }
   room->tensors = tensor;
   room->strides = next_strides;

@@ -224,10 +224,17 @@ std::vector<TVMFFIAny> Attributes::ReadInts(const NodeText& text, const ort::Api
     const bool is_list = attribute.count != graphffi::Slot::kSingle;
     const ort::OpAttribute* item = nullptr;
     Call<ort::GetShapeAttribute>(api, context, attribute.name.c_str(), &item);
-    std::vector<int64_t> values(is_list ? static_cast<size_t>(attribute.count) : 1);
+    const int kind = is_list ? ort::kIntsAttribute : ort::kIntAttribute;
+    const size_t count = is_list ? static_cast<size_t>(attribute.count) : 1;
     size_t size = 0;
-    Call<ort::ReadOpAttribute>(api, item, is_list ? ort::kIntsAttribute : ort::kIntAttribute,
-                               values.data(), values.size() * sizeof(int64_t), &size);
+    ort::Status* too_small = ort::ReadOpAttribute::Call(api, item, kind, nullptr, 0, &size);
+    if (too_small != nullptr) ort::ReleaseStatus::Call(api, too_small);
+    if (size != count * sizeof(int64_t)) {
+      Fail(text, attribute.name, std::to_string(count) + " items, as in the exported model",
+           std::to_string(size / sizeof(int64_t)));
+    }
+    std::vector<int64_t> values(count);
+    Call<ort::ReadOpAttribute>(api, item, kind, values.data(), size, &size);
     for (const int64_t value : values) found.push_back(graphffi::ToAny(value));
   }
   return found;

@@ -35,13 +35,6 @@ inline void Ensure(const ort::Api* api, ort::Status* opt_status) {
   if (__builtin_expect(opt_status != nullptr, 0)) FailWith(api, opt_status);
 }
 
-/// Field by field: as a whole, it would be made on the stack first, and its parts read from there.
-inline void Put(DLTensor* tensor, TVMFFIAny* value) {
-  value->type_index = kTVMFFIDLTensorPtr;
-  value->zero_padding = 0;
-  value->v_ptr = tensor;
-}
-
 /// Row-major strides; of at most one dimension without memory.
 inline void SetStrides(DLTensor* tensor, int64_t* opt_room) {
   static constexpr int64_t kOneStride = 1;
@@ -109,8 +102,9 @@ graphffi::CallValues NodeCall::Place(const NodeWay& way, const Room& room) const
   const graphffi::Layout& layout = way.call.layout;
   TVMFFIAny* input = room.values + layout.inputs.begin;
   TVMFFIAny* output = room.values + layout.outputs.begin;
-  for (int32_t i = 0; i < text_.num_read; ++i) Put(&room.tensors[i], input++);
-  for (int32_t i = text_.num_read; i < num_tensors_; ++i) Put(&room.tensors[i], output++);
+  for (int32_t i = 0; i < text_.num_read; ++i) graphffi::PutView(&room.tensors[i], input++);
+  for (int32_t i = text_.num_read; i < num_tensors_; ++i)
+    graphffi::PutView(&room.tensors[i], output++);
   graphffi::CallValues call = text_.ValuesOf(room.values, attributes_.ints);
   call.inputs.values = room.values + layout.inputs.begin;
   call.outputs.values = room.values + layout.outputs.begin;

@@ -16,6 +16,7 @@ using graphffi::ReadTextNumber;
 namespace {
 
 constexpr std::string_view kCallFormat = "graphffi.onnx 1";
+constexpr int32_t kMostDims = 64;  // NumPy's and torch's
 
 /// The next word of a value, which is gone from it.
 std::string_view TakeWord(std::string_view* text) {
@@ -38,8 +39,10 @@ NodeText::Input ReadInput(std::string_view text) {
   }
   const bool is_updated = place[0] == 'o';
   const DLDataType dtype = graphffi::DTypeFromName(TakeWord(&text));
+  const int32_t ndim = ReadIndex("input", text);
+  if (ndim < 0 || ndim > kMostDims) FailInText("input", "0 to 64 dimensions", std::string(text));
   return {is_updated ? NodeText::Role::kUpdated : NodeText::Role::kRead, is_updated,
-          ReadIndex("input", place.substr(1)), dtype, ReadIndex("input", text)};
+          ReadIndex("input", place.substr(1)), dtype, ndim};
 }
 
 NodeText::Attribute ReadAttribute(std::string_view text) {
@@ -86,7 +89,7 @@ void CheckCounts(const NodeText& text) {
     const bool is_read = input.role == NodeText::Role::kRead;
     std::vector<bool>& seen = is_read ? read : updated;
     const auto place = static_cast<size_t>(input.slot - (is_read ? 0 : text.num_results()));
-    is_right = is_right && place < seen.size() && !seen[place] && input.ndim >= 0;
+    is_right = is_right && place < seen.size() && !seen[place];
     if (is_right) seen[place] = true;
   }
   if (!is_right) FailInText("input", "each tensor once", text.subject());

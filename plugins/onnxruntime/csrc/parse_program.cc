@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parse_program.h"
 
+#include "call/error.h"
 #include "call/value.h"
 
 namespace graphffi_onnxruntime {
@@ -16,7 +17,13 @@ graphffi::ShapeProgram ParseProgram(const std::string& program, const NodeText& 
     tensors[text.PlaceOf(input)] =
         DLTensor{nullptr, text.device, input.ndim, input.dtype, nullptr, nullptr, 0};
   }
-  return graphffi::ShapeProgram::Parse(program, text.ValuesOf(values.data(), ints));
+  auto parsed = graphffi::ShapeProgram::Parse(program, text.ValuesOf(values.data(), ints));
+  if (parsed.num_results() != text.num_results()) {
+    throw graphffi::Error("ValueError", text.subject() + ": results of the program: expected " +
+                                            std::to_string(text.num_results()) + ", got " +
+                                            std::to_string(parsed.num_results()));
+  }
+  return parsed;
 }
 
 }  // namespace graphffi_onnxruntime

@@ -10,7 +10,8 @@
 
 namespace graphffi_onnxruntime {
 
-/// A program for calls with the tensors of `text`. \throws Error(InternalError)
+/// A program for calls with the tensors of `text`. \throws Error(InternalError) for
+/// text that no tracer writes, Error(ValueError) for another number of results
 graphffi::ShapeProgram ParseProgram(const std::string& program, const NodeText& text,
                                     const std::vector<TVMFFIAny>& ints);
 

@@ -45,7 +45,8 @@ int ViewOther(void* object, const at::Tensor& tensor, DLTensor* view) {
 
 bool IsTraced() {  // by make_fx
   using c10::impl::TorchDispatchModeKey;
-  if (!c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Python)) return false;
+  const c10::impl::LocalDispatchKeySet thread = c10::impl::tls_local_dispatch_key_set();
+  if (!thread.included_.has(c10::DispatchKey::Python)) return false;
   return c10::impl::TorchDispatchModeTLS::get_mode(TorchDispatchModeKey::PROXY).has_value();
 }
 
