@@ -78,6 +78,20 @@ def package() -> Any:
     return run
 
 
+def node() -> Callable[[int], Any]:
+    from tests.onnxruntime_plugin.models import session_for
+
+    session = session_for(stray, *operands(0))
+
+    def run(mode: int) -> Any:
+        try:
+            return session(*operands(mode))
+        except Exception as error:  # of ONNX Runtime's; its text ends with kind and text
+            raise RuntimeError(str(error).rpartition("RuntimeError: ")[2]) from None
+
+    return run
+
+
 def told(path: Callable[[int], Any], mode: int) -> Any:
     try:
         return [np.asarray(array).tolist() for array in path(mode)]
@@ -92,6 +106,7 @@ makers: dict[str, Callable[[], Callable[[int], Any]]] = {
     "package": lambda: with_torch(package()),
     "jax": lambda: with_jax(stray),
     "jitted": lambda: with_jax(jax.jit(stray)),
+    "node": node,
 }
 paths = {name: makers[name]() for name in PATHS.split()}
 print(json.dumps({n: [told(path, int(m)) for m in MODES.split()] for n, path in paths.items()}))

@@ -38,7 +38,7 @@ MODES |= {"updated": 6, "workspace": 7}
 
 @pytest.fixture(
     scope="module",
-    params=["host torch jax jitted", pytest.param("compiled package", marks=pytest.mark.slow)],
+    params=["host torch jax jitted node", pytest.param("compiled package", marks=pytest.mark.slow)],
 )
 def debugged(request: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What calls on some paths gave in each mode."""

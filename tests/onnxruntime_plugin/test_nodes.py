@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as states
 import graphffi
 import graphffi_onnxruntime
 from graphffi import TensorSpec
+from graphffi._command.record import read_record
 from graphffi_onnxruntime._node_text import CALL, node_attributes, node_text
 from tests.onnxruntime_plugin.models import model_of, node_of, run, session_for, session_of
 
@@ -52,6 +54,17 @@ def test_a_node_gives_what_an_eager_call_does(scale: graphffi.Op) -> None:
     for m in (0, 1, 4):
         x, bias = floats(m, 3), floats(m, 3)
         np.testing.assert_array_equal(run(x, bias)[0], scale(x, bias))
+
+
+def test_calls_of_nodes_are_recorded(scale: graphffi.Op, tmp_path: Path) -> None:
+    run = session_for(scale, floats(2, 3), floats(2, 3))
+    with graphffi.record(tmp_path, level=2):
+        run(floats(2, 3), floats(2, 3))
+    (call,) = read_record(tmp_path).calls
+    assert call.begin["op"] == "onnx_nodes::scale"
+    assert call.begin["args"][0]["shape"] == [2, 3]
+    assert call.end is not None
+    assert "error" not in call.end
 
 
 def test_an_operand_may_be_absent(scale: graphffi.Op) -> None:
