@@ -201,9 +201,10 @@ class PlanParser {
     if (depth > kMaxTermDepth) {
       Fail("more than " + std::to_string(kMaxTermDepth) + " nested operations");
     }
-    if (!AtEnd() && !IsNameStart(text_[pos_])) return ParseNumber();
+    if (depth > 0 && !AtEnd() && !IsNameStart(text_[pos_])) return ParseNumber();
     const std::string_view name = TakeName();
     if (!Take('(')) {
+      if (depth == 0) FailUnknown("int()");
       const auto index = Find(names_.attributes, name);
       if (!index) FailUnknown(name);
       return Emit(Plan::Op::kAttribute, *index);
