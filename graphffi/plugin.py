@@ -13,7 +13,8 @@ from ._contract.attribute_kind import to_dtype as to_dtype
 from ._contract.call_program import TracedCall as TracedCall
 from ._contract.call_program import trace_call as trace_call
 from ._contract.plan import CanonicalCall as CanonicalCall
-from ._contract.plan import plan_tokens as plan_tokens
+from ._contract.plan import named_plan as named_plan
+from ._contract.plan_text import plan_tokens as plan_tokens
 from ._contract.shape_program import trace_shape_rule as trace_shape_rule
 from ._contract.spec import checked_bytes as checked_bytes
 from ._contract.spec import checked_dtype as checked_dtype

@@ -80,7 +80,7 @@ py::object CallPlan(py::handle function, const std::string& plan, py::list input
                      opt_env == nullptr ? &AllocateOnHeap : opt_env->allocator);
   if (opt_env != nullptr) values.device = opt_env->device;
   CallFrame frame(arguments.loans());
-  frame.PushPlan(signature->plan(), values);
+  frame.PushPlan(*signature, values);
   const auto declared = DeclaredTensors::Of(*signature, values.inputs, values.outputs, num_fresh);
   return py::reinterpret_steal<py::object>(
       CallWithFrame(*reinterpret_cast<PyFunction*>(function.ptr()), frame, arguments, &declared));

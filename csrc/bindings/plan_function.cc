@@ -160,7 +160,7 @@ void PlanFunction::Run(const CallValues& values) const {
   const int32_t first_passed = signature_.plan().first_output();
   const bool is_filled = first_passed == 0 || counts_.outputs == 0;
   CallFrame frame;
-  frame.PushPlan(signature_.plan(), values);
+  frame.PushPlan(signature_, values);
   CallForResults(
       kernel.kernel(), is_filled,
       [&] {

@@ -7,10 +7,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "call/convert.h"
+#include "call/describe_tensor.h"
 #include "call/error.h"
+#include "call/signature.h"
 #include "call/value.h"
 
 namespace graphffi {
@@ -133,7 +136,87 @@ void CallFrame::PushWorkspace(const Plan& plan, const Plan::Item& item, const Ca
   PushOwned(ToAny(kTVMFFITensor, tensor));
 }
 
-void CallFrame::PushPlan(const Plan& plan, const CallValues& values) {
+namespace {
+
+/// Nothing where the tensor does not have it.
+std::optional<int64_t> Read(const Plan::Size& size, const DLTensor& tensor) {
+  if (size.dim == Plan::Size::kNDim) return tensor.ndim;
+  if (size.dim != Plan::Size::kNumel) {
+    const int64_t dim = size.dim < 0 ? int64_t{size.dim} + tensor.ndim : size.dim;
+    if (dim < 0 || dim >= tensor.ndim) return std::nullopt;
+    return tensor.shape[dim];
+  }
+  int64_t numel = 1;
+  bool overflows = false;
+  for (int32_t i = 0; i < tensor.ndim; ++i) {
+    if (tensor.shape[i] == 0) return 0;
+    overflows |= __builtin_mul_overflow(numel, tensor.shape[i], &numel);
+  }
+  if (overflows) return std::nullopt;
+  return numel;
+}
+
+/// "'x': expected a dimension -2 for the plan, got float32[3]"
+[[noreturn, gnu::cold]] void FailSize(const Plan::Size& size, const DLTensor* opt_tensor,
+                                      const Signature& signature) {
+  const bool is_dim = size.dim != Plan::Size::kNDim && size.dim != Plan::Size::kNumel;
+  throw Error("ValueError",
+              signature.subject() + ": operand '" +
+                  signature.names().NameOf(size.bank, static_cast<size_t>(size.slot)) +
+                  "': expected " +
+                  (is_dim ? "a dimension " + std::to_string(size.dim) : "a number of elements") +
+                  " for the plan, got " + (opt_tensor ? DescribeTensor(*opt_tensor) : "no tensor"));
+}
+
+std::string Formula(Arithmetic operation, const TVMFFIAny& a, const TVMFFIAny& b) {
+  const std::string left = std::to_string(a.v_int64), right = std::to_string(b.v_int64);
+  switch (operation) {
+    case Arithmetic::kAdd:
+      return left + " + " + right;
+    case Arithmetic::kSub:
+      return left + " - " + right;
+    case Arithmetic::kMul:
+      return left + " * " + right;
+    default:
+      return left + (operation == Arithmetic::kMod ? " % " : " // ") + right;
+  }
+}
+
+}  // namespace
+
+void CallFrame::PushSize(const Plan::Size& size, const CallValues& values,
+                         const Signature& signature) {
+  const bool is_input = size.bank == Plan::Op::kInput;
+  const Bank& bank = is_input ? values.inputs : values.outputs;
+  if (size.slot >= bank.size) {
+    FailMissing(is_input ? "inputs" : "outputs", size.slot, bank.size);
+  }
+  const Slot slot = bank.slot(size.slot);
+  const DLTensor* opt_tensor =
+      slot.count == Slot::kSingle ? TensorOf(bank.values[slot.begin]) : nullptr;
+  const auto found = opt_tensor == nullptr ? std::nullopt : Read(size, *opt_tensor);
+  if (!found) FailSize(size, opt_tensor, signature);
+  Append(ToAny(*found));
+}
+
+void CallFrame::Combine(Arithmetic operation, const Signature& signature) {
+  const TVMFFIAny &a = args_[size_ - 2], &b = args_[size_ - 1];
+  for (const TVMFFIAny* value : {&a, &b}) {
+    if (value->type_index != kTVMFFIInt && value->type_index != kTVMFFIBool) {
+      throw Error("TypeError", signature.subject() + ": plan: expected arithmetic of ints, got " +
+                                   "a value of another type");
+    }
+  }
+  int64_t value = 0;
+  if (!Compute(operation, a.v_int64, b.v_int64, &value)) {
+    throw Error("ValueError", signature.subject() + ": plan: expected an int of 64 bits, got " +
+                                  Formula(operation, a, b));
+  }
+  args_[--size_ - 1] = ToAny(value);
+}
+
+void CallFrame::PushPlan(const Signature& signature, const CallValues& values) {
+  const Plan& plan = signature.plan();
   for (const Plan::Item& item : plan.items()) {
     switch (item.op) {
       case Plan::Op::kInput:
@@ -170,6 +253,12 @@ void CallFrame::PushPlan(const Plan& plan, const CallValues& values) {
       }
       case Plan::Op::kWorkspace:
         PushWorkspace(plan, item, values);
+        break;
+      case Plan::Op::kSize:
+        PushSize(plan.sizes()[static_cast<size_t>(item.index)], values, signature);
+        break;
+      case Plan::Op::kArithmetic:
+        Combine(static_cast<Arithmetic>(item.index), signature);
         break;
     }
   }

@@ -7,11 +7,14 @@
 
 #include <cstdint>
 
+#include "call/arithmetic.h"
 #include "call/lent_tensor.h"
 #include "call/plan.h"
 #include "call/value.h"
 
 namespace graphffi {
+
+class Signature;
 
 /// A function to call: its safe_call and what that gets as handle. Borrowed from the function
 /// object.
@@ -90,9 +93,9 @@ class CallFrame : public PlacedFrame {
   /// can't make one.
   void BeginArray();
   void EndArray();
-  /// Everything that `plan` says. \throws Error(ValueError) when a value that it names is not
-  /// there.
-  void PushPlan(const Plan& plan, const CallValues& values);
+  /// Everything that the plan says. \throws Error(ValueError) when a value that it names is not
+  /// there, or can't be computed.
+  void PushPlan(const Signature& signature, const CallValues& values);
 
   /// Calls once: Invoke, then Settle.
   int Call(const Kernel& kernel, TVMFFIAny* result);
@@ -117,6 +120,8 @@ class CallFrame : public PlacedFrame {
   [[noreturn, gnu::cold]] static void FailMissing(const char* what, int32_t index, int32_t size);
   void PushWorkspace(const Plan& plan, const Plan::Item& item, const CallValues& values);
   void PushAttribute(const Plan::Item& item, const Bank& bank);
+  void PushSize(const Plan::Size& size, const CallValues& values, const Signature& signature);
+  void Combine(Arithmetic operation, const Signature& signature);
 
   Loans own_loans_{kWithoutRetaining};
   bool lends_all_;

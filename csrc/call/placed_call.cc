@@ -53,7 +53,7 @@ void PlacedCall::CallInFrame(const Signature& signature, const Kernel& kernel,
   const DeclaredTensors tensors = results().tensors;
   CallFrame frame(lends ? &loans : nullptr);
   frame.PushPlan(
-      signature.plan(),
+      signature,
       {tensors.inputs, tensors.outputs, {}, place.stream, place.workspace, place.device});
   CallForResults(kernel, is_filled, results, &frame);
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "call/arithmetic.h"
 #include "call/error.h"
 #include "call/value.h"
 
@@ -155,7 +156,7 @@ class PlanParser {
   }
 
   void ParseConversion(std::string_view conversion) {
-    if (conversion == "int") return ParseStreamAsInt();
+    if (conversion == "int") return ParseInt();
     if (conversion == "strided") return ParseStrided();
     const bool is_workspace = conversion == "workspace";
     const Plan::Op op = is_workspace ? Plan::Op::kWorkspace : Plan::Op::kAttribute;
@@ -184,11 +185,56 @@ class PlanParser {
     ExpectClosed();
   }
 
-  void ParseStreamAsInt() {
-    const std::string_view name = TakeName();
-    if (name != "stream") FailUnknown("int()");
-    Emit(Plan::Op::kStream, 0, Plan::Conversion::kInt);
+  void ParseInt() {
+    if (text_.substr(pos_, 7) == "stream)") {
+      TakeName();
+      Emit(Plan::Op::kStream, 0, Plan::Conversion::kInt);
+    } else {
+      ParseTerm(0);
+    }
     ExpectClosed();
+  }
+
+  /// A value of arithmetic: what it computes with comes first.
+  void ParseTerm(int depth) {
+    SkipSpace();
+    if (depth > kMaxTermDepth) {
+      Fail("more than " + std::to_string(kMaxTermDepth) + " nested operations");
+    }
+    if (depth > 0 && !AtEnd() && !IsNameStart(text_[pos_])) return ParseNumber();
+    const std::string_view name = TakeName();
+    if (!Take('(')) {
+      if (depth == 0) FailUnknown("int()");
+      const auto index = Find(names_.attributes, name);
+      if (!index) FailUnknown(name);
+      return Emit(Plan::Op::kAttribute, *index);
+    }
+    if (name == "numel" || name == "ndim" || name == "size") return ParseSize(name);
+    const std::optional<Arithmetic> operation = ArithmeticOf(name);
+    if (!operation) FailUnknown(std::string(name) + "()");
+    ParseTerm(depth + 1);
+    if (!Take(',')) Fail("no ','");
+    ParseTerm(depth + 1);
+    ExpectClosed();
+    Emit(Plan::Op::kArithmetic, static_cast<int32_t>(*operation));
+  }
+
+  void ParseSize(std::string_view of) {
+    const std::string_view name = TakeName();
+    const auto input = Find(names_.inputs, name), output = Find(names_.outputs, name);
+    if (!input && !output) FailUnknown(name);
+    Plan::Size size{input ? Plan::Op::kInput : Plan::Op::kOutput, input ? *input : *output,
+                    of == "ndim" ? Plan::Size::kNDim : Plan::Size::kNumel};
+    if (of == "size") {
+      const bool is_next = Take(',');
+      const char *first = text_.data() + pos_, *last = text_.data() + text_.size();
+      const auto read = std::from_chars(first, last, size.dim);
+      if (!is_next || read.ec != std::errc()) Fail("no dimension");
+      pos_ += static_cast<size_t>(read.ptr - first);
+    }
+    ExpectClosed();
+    Emit(Plan::Op::kSize, static_cast<int32_t>(plan_->sizes_.size()));
+    plan_->sizes_.push_back(size);
   }
 
   void ExpectClosed() {

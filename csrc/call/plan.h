@@ -14,7 +14,8 @@
 
 namespace graphffi {
 
-constexpr int kMaxArrayDepth = 16;  ///< arrays within arrays
+constexpr int kMaxArrayDepth = 16;   ///< arrays within arrays
+constexpr int kMaxTermDepth = 1000;  ///< arithmetic within arithmetic
 
 /// One argument of a call as its framework gave it: a value, or a list that becomes an ffi.Array.
 struct Slot {
@@ -53,8 +54,10 @@ struct CallValues {
 /// number, a "string" (JSON escapes), `(item, …)` for one ffi.Array, `*inputs`, `*outputs`,
 /// `stream`, `workspace`, `workspace(n0)`, `workspace(64)` with the size in bytes for calls that
 /// bring none, a conversion `bool(n0)`, `dtype(s0)`, `device(s0)` of an attribute, `int(stream)`,
-/// or `strided(i0)`: a tensor that the kernel takes with any strides. Others are row-major for the
-/// kernel. An empty text means `*inputs, *outputs`.
+/// `strided(i0)`: a tensor that the kernel takes with any strides, or `int(floordiv(numel(i0),
+/// 2))`: what arithmetic gives for ints, attributes, and what tensors have: `numel(i0)`,
+/// `ndim(i0)`, `size(i0, -1)`. Other tensors are row-major for the kernel. An empty text means
+/// `*inputs, *outputs`.
 class Plan {
  public:
   enum class Op : uint8_t {
@@ -68,6 +71,8 @@ class Plan {
     kAllOutputs,
     kStream,
     kWorkspace,
+    kSize,        // what is pushed, as kAttribute and kConstant do, for
+    kArithmetic,  // which replaces the last two values that were pushed
   };
   enum class Conversion : uint8_t { kNone, kBool, kDType, kDevice, kInt, kStrided };
   /// The conversion of attributes that plans call so: `dtype`. kNone if there is none.
@@ -75,11 +80,18 @@ class Plan {
   struct Item {
     Op op;
     Conversion conversion = Conversion::kNone;
-    /// Index of the slot, or into constants(). For a workspace's size: kNoSize, an attribute, or
-    /// (if conversion is kInt) a constant.
+    /// Index of the slot, or into constants() or sizes(); an Arithmetic. For a workspace's size:
+    /// kNoSize, an attribute, or (if conversion is kInt) a constant.
     int32_t index = 0;
   };
   static constexpr int32_t kNoSize = -1;
+  /// What a tensor has: the size of a dimension, which counts from the last one on if it is
+  /// negative, or one of the others.
+  struct Size {
+    static constexpr int32_t kNumel = INT32_MAX, kNDim = INT32_MIN;
+    Op bank;  // kInput or kOutput
+    int32_t slot, dim;
+  };
 
   /// Nothing but single values and constants: no arrays, conversions, stream, workspace, and at
   /// most one `*inputs` and one `*outputs`.
@@ -93,6 +105,7 @@ class Plan {
   bool is_strided(Op op, int32_t index) const;
   /// Borrowed from the plan: None, bools, ints, floats, strings as RawStr; objects in folded plans.
   const std::vector<TVMFFIAny>& constants() const { return constants_; }
+  const std::vector<Size>& sizes() const { return sizes_; }
 
  private:
   friend class PlanParser;
@@ -108,6 +121,7 @@ class Plan {
   int32_t first_output_ = INT32_MAX;
   std::vector<Item> items_;
   std::vector<TVMFFIAny> constants_;
+  std::vector<Size> sizes_;
   // The characters of RawStr constants, which folded plans share.
   std::vector<std::shared_ptr<const std::string>> strings_;
   std::vector<tvm::ffi::Any> objects_;  // what other constants refer to

@@ -20,6 +20,7 @@ class PlanFolder {
              const std::vector<int32_t>& open, Plan* to)
       : from_(from), attributes_(attributes), open_(open), to_(to) {
     to_->strings_ = from.strings_;
+    to_->sizes_ = from.sizes_;
   }
 
   void Run() {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "call/arithmetic.h"
 #include "call/error.h"
 
 namespace graphffi {
@@ -203,30 +204,21 @@ bool Instructions::Evaluate(const Instruction& instruction, int64_t a, int64_t b
       *out = instruction.constant;
       return true;
     case Op::kAdd:
-      return !__builtin_add_overflow(a, b, out);
+      return Compute(Arithmetic::kAdd, a, b, out);
     case Op::kSub:
-      return !__builtin_sub_overflow(a, b, out);
+      return Compute(Arithmetic::kSub, a, b, out);
     case Op::kMul:
-      return !__builtin_mul_overflow(a, b, out);
+      return Compute(Arithmetic::kMul, a, b, out);
     case Op::kFloorDiv:
-    case Op::kMod: {
-      if (b == 0 || (b == -1 && a == INT64_MIN)) return false;
-      int64_t quotient = a / b, remainder = a % b;
-      if (remainder != 0 && (remainder < 0) != (b < 0)) {  // towards minus infinity
-        --quotient;
-        remainder += b;
-      }
-      *out = instruction.op == Op::kMod ? remainder : quotient;
-      return true;
-    }
+      return Compute(Arithmetic::kFloorDiv, a, b, out);
+    case Op::kMod:
+      return Compute(Arithmetic::kMod, a, b, out);
     case Op::kPow:
       return Power(a, b, out);
     case Op::kMin:
-      *out = std::min(a, b);
-      return true;
+      return Compute(Arithmetic::kMin, a, b, out);
     case Op::kMax:
-      *out = std::max(a, b);
-      return true;
+      return Compute(Arithmetic::kMax, a, b, out);
     case Op::kAnd:
       *out = a & b;
       return true;

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .._values.describe import plain_text
 from .attribute_kind import KINDS
+from .plan_text import plan_tokens, split_plan, write_computed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,6 @@ _KEYWORDS: Final = frozenset(
     ("None", "true", "false", "True", "False", "stream", "workspace", "inf", "nan")
 )
 # Texts: compiled where they are first used, not by every import.
-_TOKEN: Final = r'(?s:"(?:[^"\\]|\\.)*"|\*?[A-Za-z_]\w*|[0-9][\w.]*|.)'
 _NAME: Final = r"\*?[A-Za-z_]\w*"
 
 
@@ -106,7 +106,7 @@ class PlanTemplate:
         names["*inputs"] = ", ".join(names[p.name] for p in definition.operands)
         names["*outputs"] = ", ".join(names[name] for name in definition.results)
         tensors = _tensor_names(definition, operand_structure)
-        plan = _substitute(definition.name, text, names)
+        plan = _substitute(definition, text, names)
         counts = tuple(b.count for b in (inputs, results, banks["n"], banks["f"], banks["s"]))
         return PlanTemplate(plan, counts, tensors)
 
@@ -144,17 +144,26 @@ class PlanTemplate:
         )
 
 
+def named_plan(definition: Interface, kernel: OpKernel) -> str:
+    """A kernel's plan over the op's own names, written out."""
+    parameters = [p.name for p in definition.parameters]
+    names = {name: name for name in (*parameters, *definition.results)}
+    # The shape program tells how large one is that follows a rule.
+    size = "workspace" if callable(kernel.workspace) else f"workspace({kernel.workspace})"
+    names.setdefault("workspace", size)
+    names |= {name: f"strided({name})" for name in definition.strided}
+    names["*inputs"] = ", ".join(names[o.name] for o in definition.operands)
+    names["*outputs"] = ", ".join(definition.results)
+    text = kernel.plan or ", ".join((*parameters, *definition.results))
+    return _substitute(definition, text, names)
+
+
 def takes_ruled_workspace(definition: Interface, kernel: OpKernel) -> bool:
     """True if a kernel's plan passes a workspace whose size follows a rule."""
     names = {*(p.name for p in definition.parameters), *definition.results}
     if not callable(kernel.workspace) or "workspace" in names:
         return False
     return "workspace" in plan_tokens(kernel.plan)
-
-
-def plan_tokens(plan: str) -> list[str]:
-    """Names, numbers, strings and single characters of a plan's text."""
-    return re.findall(_TOKEN, plan)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -234,23 +243,45 @@ def _item(names: _Counter, structure: int | None, conversion: str) -> str:
     return "(" + ", ".join(conversion.format(next(names)) for _ in range(structure)) + ")"
 
 
-def _substitute(subject: str, text: str, names: dict[str, str]) -> str:
+def _substitute(interface: Interface, text: str, names: dict[str, str]) -> str:
+    def write(item: str) -> str:
+        space = item[: len(item) - len(item.lstrip())]
+        return space + write_computed(interface, item, lambda name: _bare(names[name]))
+
     out: list[str] = []
-    for token in plan_tokens(text):
-        if not re.fullmatch(_NAME, token):
-            out.append(token)
-        elif token in names:
-            out.append(names[token] or _NOTHING)
-        elif token in _KEYWORDS:
-            out.append(token)
-        else:
-            known = ", ".join(n for n in names if not n.startswith("*"))
-            raise ValueError(
-                f"{subject}: plan {text!r}: expected a known name, got {token!r}; known names: "
-                f"{known}, "
-                "*inputs, *outputs, stream, workspace, None"
-            )
+    for piece, is_computed in split_plan(text):
+        if is_computed:
+            out.append(write(piece))
+            continue
+        for token in plan_tokens(piece):
+            if token in names:
+                out.append(names[token] or _NOTHING)
+            elif token in _KEYWORDS or not re.fullmatch(_NAME, token):
+                out.append(token)
+            elif token in _sizes(interface):
+                out.append(write(token))
+            else:
+                raise _unknown(interface, text, token, names)
     return _without_empty_items("".join(out))
+
+
+def _bare(item: str) -> str:
+    """The name in an item of one value, ``strided(i0)``."""
+    return item.partition("(")[2].rstrip(")") or item
+
+
+def _sizes(interface: Interface) -> set[str]:
+    """The names of the operands' dimensions."""
+    groups = () if interface.dims is None else interface.dims.operands
+    return {name for group in groups for name in group.names} - {"_"}
+
+
+def _unknown(interface: Interface, text: str, token: str, names: dict[str, str]) -> ValueError:
+    known = ", ".join(n for n in (*names, *sorted(_sizes(interface))) if not n.startswith("*"))
+    return ValueError(
+        f"{interface.name}: plan {text!r}: expected a known name, got {token!r}; known names: "
+        f"{known}, *inputs, *outputs, stream, workspace, None"
+    )
 
 
 # Stands for `*outputs` of an op without results, until the comma beside it is gone too.

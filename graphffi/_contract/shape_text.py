@@ -23,6 +23,7 @@ from .spec import check, empty, like
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from .._definition.interface import Interface
     from .._definition.signature import Signature
     from .dims import Group
 
@@ -59,7 +60,9 @@ class RuleTexts:
         ValueError: If `dims` or `dtypes` do not parse.
     """
 
-    def __init__(self, subject: str, signature: Signature, dims: str, dtypes: str) -> None:
+    def __init__(
+        self, subject: str, signature: Signature | Interface, dims: str, dtypes: str
+    ) -> None:
         self._subject = subject
         self._parameters = signature.parameters
         self._results = signature.results
@@ -91,7 +94,7 @@ class RuleTexts:
             specs = tree.elts if isinstance(tree, (ast.Tuple, ast.List)) else [tree]
             if len(specs) != len(self._results):
                 count = f"{len(self._results)} expressions for {', '.join(self._results)}"
-                raise self._problem("shape", text, f"{count}, got {len(specs)}")
+                raise self.problem("shape", text, f"{count}, got {len(specs)}")
             for spec in specs:
                 self._check_spec("shape", text, spec)
             return tree
@@ -111,10 +114,19 @@ class RuleTexts:
             expected = (
                 "a condition and the text of its error, as in m % 2 == 0, \"operand 'x': ...\""
             )
-            raise self._problem("check", text, expected)
+            raise self.problem("check", text, expected)
         if any(p.name == "check" for p in self._parameters):
-            raise self._problem("check", text, "no parameter of that name")
+            raise self.problem("check", text, "no parameter of that name")
         return ast.Call(ast.Name("check", ast.Load()), parts, [])
+
+    def expression(self, what: str, text: str, write: Callable[[ast.expr], str]) -> str:
+        """What `write` makes of an expression whose names are replaced by their meanings.
+
+        Raises:
+            ValueError: If it does not parse.
+        """
+        with self._reading(what, text):
+            return write(self._parse(what, text))
 
     def number_rule(self, text: str, module: str) -> Callable[..., Any]:
         """The rule of the workspace's size, a number.
@@ -167,13 +179,13 @@ class RuleTexts:
         for node in ast.walk(tree):
             if not isinstance(node, _NODES) or _is_no_value(node):
                 got = ast.unparse(node) or type(node).__name__  # an operator alone has no text
-                raise self._problem(what, text, f"calls, sizes and arithmetic, got {got!r}")
+                raise self.problem(what, text, f"calls, sizes and arithmetic, got {got!r}")
             if isinstance(node, ast.Attribute) and node.attr not in _ATTRIBUTES:
                 known = ", ".join(_ATTRIBUTES)
-                raise self._problem(what, text, f"an attribute of {known}, got {node.attr!r}")
+                raise self.problem(what, text, f"an attribute of {known}, got {node.attr!r}")
             if isinstance(node, ast.Call) and ast.unparse(node.func) not in _CALLS:
                 known = ", ".join(_CALLS)
-                raise self._problem(what, text, f"a call of {known}, got {ast.unparse(node)!r}")
+                raise self.problem(what, text, f"a call of {known}, got {ast.unparse(node)!r}")
             if isinstance(node, ast.Call):
                 self._check_call(what, text, node)
         return _Renamed(self, what, text).visit(tree)  # type: ignore[no-any-return]
@@ -186,7 +198,7 @@ class RuleTexts:
             return repr(str(dtype(name)))
         except ValueError:
             known = ", ".join(self._meanings)
-            raise self._problem(
+            raise self.problem(
                 what, text, f"a name of {known} or a data type, got {name!r}"
             ) from None
 
@@ -264,18 +276,18 @@ class RuleTexts:
         try:
             yield
         except SyntaxError as error:
-            raise self._problem(what, text, f"an expression, got {error.msg}") from None
+            raise self.problem(what, text, f"an expression, got {error.msg}") from None
         except UnicodeError as error:
-            raise self._problem(what, text, f"an expression, got {error}") from None
+            raise self.problem(what, text, f"an expression, got {error}") from None
         except (RecursionError, MemoryError):
             expected = "an expression that Python's parser takes, got one with too many terms"
-            raise self._problem(what, text, expected) from None
+            raise self.problem(what, text, expected) from None
 
     def _check_call(self, what: str, text: str, node: ast.Call) -> None:
         """Compares a call's arguments with what the function takes."""
         name = ast.unparse(node.func)
         if any(p.name == name for p in self._parameters):
-            raise self._problem(what, text, f"the function {name}, got the parameter {name!r}")
+            raise self.problem(what, text, f"the function {name}, got the parameter {name!r}")
         if any(isinstance(arg, ast.Starred) for arg in node.args) or name in ("min", "max"):
             return
         keywords = [keyword.arg for keyword in node.keywords]
@@ -286,7 +298,7 @@ class RuleTexts:
             arguments = inspect.signature(_CALLS[name]).bind(*node.args, **by_name).arguments
         except TypeError as error:
             expected = f"the arguments of {name} ({error})"
-            raise self._problem(what, text, f"{expected}, got {ast.unparse(node)!r}") from None
+            raise self.problem(what, text, f"{expected}, got {ast.unparse(node)!r}") from None
         for argument, kind in (("dtype", dtype), ("device", Device)):
             self._check_constant(what, text, arguments.get(argument), kind)
         if (
@@ -294,14 +306,14 @@ class RuleTexts:
             and arguments["shape"].value is not None
         ):
             got = ast.unparse(arguments["shape"])
-            raise self._problem(what, text, f"a list of sizes as shape, got {got!r}")
+            raise self.problem(what, text, f"a list of sizes as shape, got {got!r}")
 
     def _check_constant(self, what: str, text: str, node: Any, kind: Callable[..., Any]) -> None:
         if isinstance(node, ast.Constant) and node.value is not None:
             try:
                 kind(node.value)
             except (TypeError, ValueError) as error:
-                raise self._problem(what, text, str(error).partition("expected ")[2]) from None
+                raise self.problem(what, text, str(error).partition("expected ")[2]) from None
 
     def _check_spec(self, what: str, text: str, node: ast.expr) -> None:
         """Refuses what is no tensor: it would fail in each call."""
@@ -315,7 +327,7 @@ class RuleTexts:
         is_made = isinstance(node, ast.Call) and ast.unparse(node.func) in ("like", "empty")
         if not is_operand and not is_made:
             expected = "like(...), empty(...) or an operand for each result"
-            raise self._problem(what, text, f"{expected}, got {ast.unparse(node)!r}")
+            raise self.problem(what, text, f"{expected}, got {ast.unparse(node)!r}")
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "like":
             given = [*node.args, *(k.value for k in node.keywords if k.arg == "x")][0]
             self._check_spec(what, text, given)
@@ -335,9 +347,10 @@ class RuleTexts:
             or isinstance(node, (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Subscript))
         )
         if not is_int:
-            raise self._problem(what, text, f"a number of bytes, got {ast.unparse(node)!r}")
+            raise self.problem(what, text, f"a number of bytes, got {ast.unparse(node)!r}")
 
-    def _problem(self, what: str, text: str, expected: str) -> ValueError:
+    def problem(self, what: str, text: str, expected: str) -> ValueError:
+        """The error of a text that is not as expected."""
         shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
         return ValueError(f"{self._subject}: {what} {shown!r}: expected {expected}")
 

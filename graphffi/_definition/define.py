@@ -84,8 +84,8 @@ def op(
             `release_gil` is False keeps the GIL in calls of the op from Python code, too. Default:
             none; `Op.add_kernel` gives the op its kernels.
         plan: What the kernel receives, in order, by the names of parameters and results (``out``;
-            ``out0``,
-            ``out1``, … or the NamedTuple's fields). Default: the parameters, then the results.
+            ``out0``, ``out1``, … or the NamedTuple's fields), and ints that are computed of sizes
+            (``(x.numel + 127) // 128``). Default: the parameters, then the results.
         mutates: Operands that the kernel updates in place; they are returned after the results.
         pass_owning_tensor: The kernel takes `Tensor` parameters, and its library does not export
             metadata that says so (what `graphffi.cpp` builds does). They own for the call; see

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from .. import _core
 from .._contract.attribute_kind import KINDS
 from .._contract.dtypes import StatedView
-from .._contract.plan import PlanTemplate, plan_tokens
+from .._contract.plan import PlanTemplate
+from .._contract.plan_text import plan_tokens
 from .._values.describe import counted, describe
 from .._values.device import Device
 from .._values.dtype import dtype
@@ -40,6 +41,7 @@ _KNOWN: Final = {*TENSORS, *_NUMBERS, *_TEXTS, *_ARRAYS, "DataType", "Device"}
 _LETTERS: Final = {"i": "a tensor", "o": "a tensor", "n": "an int", "f": "a float", "s": "a str"}
 _CONVERSIONS: Final = {
     **{kind.name: kind.expected for kind in KINDS.values() if kind.is_converted},
+    "int": "an int",
     "strided": "a tensor",
     "workspace": "a tensor",
 }
@@ -90,7 +92,7 @@ def stated_views(definition: Interface, kernel: OpKernel) -> tuple[StatedView, .
     for item, parameter in zip(_items(template.plan), parameters, strict=False):
         token = next((t for t in item if t[0] in banks and t[1:].isdigit()), None)
         view = view_of(parameter)
-        if token is not None and item[0] != "(" and view is not None:
+        if token is not None and item[0] not in ("(", "int") and view is not None:
             name = banks[token[0]][int(token[1:])]
             _check_use(definition, name, view, describe_type(parameter))
             found.append(_stated(name, view))

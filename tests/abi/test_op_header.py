@@ -27,6 +27,10 @@ void Typed(graphffi::View<const float, 1> x, ffi::Optional<graphffi::View<const 
 }
 void Gather(ffi::Array<ffi::Tensor> xs, ffi::Optional<ffi::Tensor> mask, int64_t n, bool flag,
             ffi::String mode, DLDataType kind, ffi::Shape sizes, ffi::TensorView out) {}
+void Sizes(int64_t a, int64_t b, int64_t c, double d, ffi::Array<int64_t> e, ffi::TensorView out) {
+  auto* to = static_cast<int64_t*>(out.data_ptr());
+  for (int64_t value : {a, b, c, static_cast<int64_t>(d), e[0], e[1]}) *to++ = value;
+}
 """
 GOOD = """
 GRAPHFFI_EXPORT_OP(scale, Scale, "(Tensor x, float factor=1e-6) -> Tensor", "shape: like(x)");
@@ -39,6 +43,8 @@ GRAPHFFI_EXPORT_OP(gather, Gather,
 GRAPHFFI_EXPORT_OP(typed, Typed, "(Tensor x, Tensor? mask) -> Tensor", "shape: like(x)");
 GRAPHFFI_EXPORT_OP(all, Scale, "(Tensor x, float f) -> Tensor", "plan: *inputs, f, *outputs",
                    "shape: like(x)");
+GRAPHFFI_EXPORT_OP(sizes, Sizes, "(Tensor x, int n) -> Tensor", "shape: empty([6], int64)",
+                   "plan: (x.numel + 3) // 4, -n, min(n, x.shape[0]), 2e+0, (2 * n - 1, -2), out");
 constexpr auto kTwice = [](ffi::TensorView x, double, ffi::TensorView out) noexcept {};
 """
 
@@ -58,8 +64,9 @@ def test_ops_export_with_both_headers(headers: str, tmp_path: Path) -> None:
     result = compile_with(include, tmp_path, GOOD)
     assert result.returncode == 0, result.stderr
     ops = graphffi.load_ops(tmp_path / "libheader.so", namespace=f"header_{headers}")
-    assert sorted(vars(ops)) == ["all", "gather", "half", "same", "scale", "typed"]
+    assert sorted(vars(ops)) == ["all", "gather", "half", "same", "scale", "sizes", "typed"]
     assert ops.typed(np.ones(2, "float32"), None).tolist() == [-1, -1]
+    assert ops.sizes(np.ones((3, 7)), 5).tolist() == [6, -5, 3, 2, 9, -2]
     with pytest.raises(TypeError, match=r"`View<(const )?float32, 1>` but got `float64"):
         ops.typed(np.ones(2), None)
     assert ops.same.__doc__ == "A\nB"
@@ -76,6 +83,7 @@ def test_ops_export_with_both_headers(headers: str, tmp_path: Path) -> None:
         ('Scale, "(Tensor x, float f) -> Tensor", "plan: f, x, out"', "does not take what the sch"),
         ('Scale, "(Tensor x, float f) -> Tensor", "plan: x, g, out"', "the plan names what is no"),
         ('Scale, "(Tensor x, float f) -> Tensor", "plan: x, f, x"', "passes no results, and the f"),
+        ('Scale, "(Tensor x, int n) -> Tensor", "plan: x.numel, n, out"', "does not take what the"),
         ('Scale, "(Tensor x, float f) = Tensor"', "the schema does not parse"),
         ('Scale, "(Tensor x, real f) -> Tensor"', "the schema does not parse"),
         ('Scale, "(Tensor x, float f) -> Tensor", "shpe: like(x)"', 'expected fields such as "sh'),

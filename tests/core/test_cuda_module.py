@@ -89,6 +89,24 @@ print(read("fake_loads"), module.kind, module.inspect_source())
     ]
 
 
+def test_an_op_launches_with_a_plan_that_computes_the_grid(run: Any) -> None:
+    code = """
+op = graphffi.define_op("launch::scale", schema="(Tensor x, float factor, Tensor(a!) out) -> ()",
+    kernel=module.scale, dims="[n], [n]", plan="x, out, factor, x.numel, (n + 3) // 4, 1, 1, "
+    "max(4, -n), 1, 1, n * 8")
+op(x, 2.5, out)
+print(values(out), launch())
+for n in (0, 9):
+    op(tensors.make(n, 2, 0), 1.0, tensors.make(n, 2, 0))
+    print(launch()[0], launch()[-1])
+"""
+    assert run(code).splitlines() == [
+        "[0.0, 2.5, 5.0, 7.5, 10.0] [2, 1, 1, 4, 1, 1, 40]",
+        "2 40",  # no blocks: not launched
+        "3 72",
+    ]
+
+
 def test_empty_grid_launches_nothing(run: Any) -> None:
     code = "module.scale(x, out, 2.5, 5, 0, 1, 1, 1, 1, 1, 0); print(read('fake_loads'))"
     assert run(code) == "0\n"

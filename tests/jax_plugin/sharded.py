@@ -79,6 +79,14 @@ axpy = define(
     infer=lambda x, y, a: graphffi.like(x),
     plan="a, x, out, y",
 )
+sized = define(
+    "sized",
+    "axpy",
+    "b s h, b s h -> b s h",
+    schema="(Tensor x, Tensor y) -> Tensor",
+    infer=lambda x, y: graphffi.like(x),
+    plan="2 * x.shape[0], x, out, y",
+)
 weighted = define(
     "weighted",
     "scale_transposed",
@@ -145,6 +153,7 @@ def run_automatic() -> None:
     run("no split", nameless, put(X), expected=X + 1, spec=())
     run("two operands", axpy, first, first, expected=2 * X, spec=("i",))
     run("one of two", axpy, first, put(X), expected=2 * X, spec=("i",))
+    run("sizes", sized, first, first, expected=5 * X, spec=("i",))  # two rows for each device
     run("list", lambda x: total([x, x]), first, expected=2 * X, spec=("i",))
     run("updated", increment, first, expected=X + 1, spec=("i",))
     run("workspace", scratch, first, expected=X, spec=("i",))

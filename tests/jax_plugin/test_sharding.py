@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 SPLIT = [
     "outer", "inner", "behind", "last", "leading", "no split", "two operands", "one of two", "list",
     "updated", "workspace", "side effect", "vmap", "vmap inside", "moved", "weight", "grid",
-    "swapped", "both", "two axes", "result", "large", "added", "bumped", "added twice",
+    "sizes", "swapped", "both", "two axes", "result", "large", "added", "bumped", "added twice",
 ]  # fmt: skip
 LOOPS = [
     "loop", "loop in loop", "crossed loops", "loop inside", "loop of updates", "no loop",

@@ -18,6 +18,7 @@ import graphffi_onnxruntime
 from graphffi import TensorSpec
 from graphffi._command.record import read_record
 from graphffi_onnxruntime._node_text import CALL, node_attributes, node_text
+from tests.families import computed
 from tests.onnxruntime_plugin.models import model_of, node_of, run, session_for, session_of
 
 ERRORS = (states.InvalidArgument, states.RuntimeException, states.NotImplemented, states.Fail)
@@ -199,6 +200,22 @@ def test_kernels_get_memory_of_the_session(library: str, workspace: Any) -> None
     for n in (0, 1, 5):
         x = floats(n)
         np.testing.assert_array_equal(run(x)[0], op(x))
+
+
+def test_a_plan_computes_ints_of_the_sizes_of_each_run() -> None:
+    op, texts = computed.define("onnx", 20)
+    run = session_for(op, floats(4, 6), floats(2, 5))
+    for x, y in ((floats(4, 6), floats(2, 5)), (floats(0, 9), floats(1, 0))):
+        np.testing.assert_array_equal(run(x, y)[0], computed.expected(texts, x, y))
+    wrong = graphffi.define_op(
+        "onnx_nodes::divided",
+        schema="(Tensor x) -> Tensor",
+        kernel=lambda n, out: None,
+        plan="6 // x.shape[0], out",
+        infer=graphffi.like,
+    )
+    with pytest.raises(ERRORS, match="onnx_nodes::divided: plan: expected an int of 64 bits, got"):
+        session_for(wrong, floats(3))(floats(0))
 
 
 @pytest.mark.parametrize("owning", [False, True])

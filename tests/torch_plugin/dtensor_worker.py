@@ -34,6 +34,8 @@ def weigh(x: Any, weight: Any, out: Any, double: Any) -> None:
 graphffi.register_global_func("dtensor.weigh", weigh)
 graphffi.register_global_func("dtensor.normalize", normalize)
 graphffi.register_global_func("dtensor.accumulate", accumulate)
+NORMALIZE = graphffi.get_global_func("dtensor.normalize")
+graphffi.declare(NORMALIZE, writes=(2,))
 
 
 @graphffi.op("dtensor::norm", kernel="dtensor.normalize", dims="... [h], [h] -> ... [h]")
@@ -140,11 +142,48 @@ def check_updates(mesh: Any) -> None:
         assert total.full_tensor().sum() == 0
 
 
+def check_calls_without_definition(mesh: Any) -> None:
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    def call(x: Any, weight: Any) -> Any:
+        return graphffi.call_tvm_ffi("dtensor.normalize", x, weight, out=graphffi.like(x))
+
+    def call_primitive(x: Any, weight: Any) -> Any:
+        out = torch.empty_like(x)
+        torch.ops.tvm_ffi.call("dtensor.normalize", [x, weight], [out])
+        return out
+
+    def call_directly(x: Any, weight: Any) -> Any:
+        out = torch.empty_like(x)
+        NORMALIZE(x, weight, out)
+        return out
+
+    x, weight = torch.randn(4, 8), torch.randn(8)
+    expected = norm(x, weight)
+    x, weight = (distribute_tensor(t, mesh, [Replicate()]) for t in (x, weight))
+    part = distribute_tensor(torch.ones(4, 8), mesh, [Shard(0)])
+    for run in (call, call_primitive, call_directly):
+        for step in (run, torch.compile(run, fullgraph=True, backend="aot_eager")):
+            y = step(x, weight)
+            assert y.placements == (Replicate(),)
+            torch.testing.assert_close(y.to_local(), expected)
+            # DTensor wraps the error of an operator that eager code calls by its own name.
+            kind = RuntimeError if step is call_primitive else ValueError
+            with pytest.raises(kind, match=r"^dtensor\.normalize: expected DTensors that each"):
+                step(part, weight)
+
+
 def check_errors(mesh: Any) -> None:
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
     def call(x: Any) -> Any:
         return graphffi.call_tvm_ffi("dtensor.norm", x, out=graphffi.like(x))
+
+    def effect(x: Any) -> Any:
+        return graphffi.call_tvm_ffi("dtensor.norm", x, out=graphffi.like(x), has_side_effect=True)
+
+    def mixed(x: Any, y: Any) -> Any:
+        return graphffi.call_tvm_ffi("dtensor.norm", x, y, out=graphffi.like(x))
 
     x = distribute_tensor(torch.ones(4, 6), mesh, [Shard(0)])
     short = distribute_tensor(torch.ones(5), mesh, [Replicate()])
@@ -152,7 +191,14 @@ def check_errors(mesh: Any) -> None:
         (norm, (x, short), ValueError, "dtensor::norm: operand 'weight': expected size 6 of 'h'"),
         (whole, (x, short), ValueError, "dtensor::whole: operand 'weight': expected 6, got 5"),
         (norm, (x, torch.ones(6)), ValueError, "dtensor::norm: expected operands that are all DT"),
-        (call, (x,), TypeError, "dtensor.norm: expected tensors with memory of their own, got DT"),
+        (
+            call,
+            (x,),
+            ValueError,
+            "dtensor.norm: expected DTensors that each device has whole, got ",
+        ),
+        (effect, (short,), ValueError, "dtensor.norm: expected a call without side effects on DT"),
+        (mixed, (short, torch.ones(5)), ValueError, "dtensor.norm: expected operands that are all"),
     ):
         with pytest.raises(kind) as eager:
             run(*operands)
@@ -172,6 +218,7 @@ def main() -> None:
     # Torch 2.10's DTensor refuses operators that return nothing.
     if not torch.__version__.startswith("2.10."):
         check_updates(mesh)
+        check_calls_without_definition(mesh)
     check_gradients(mesh)
     check_errors(mesh)
     dist.destroy_process_group()

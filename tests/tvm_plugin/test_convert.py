@@ -14,6 +14,7 @@ from tvm.relax.frontend.torch import from_exported_program
 
 import graphffi
 import graphffi_tvm
+from tests.families import computed
 from tests.tvm_plugin.relax_modules import Module, convert, export, run, runner
 
 DYNAMIC = torch.export.Dim.DYNAMIC
@@ -110,6 +111,15 @@ def test_a_workspace(ops: Any) -> None:
     program = export(ops.through_scratch, [matrix(4)], [{0: DYNAMIC}])
     call = runner(convert(program))
     torch.testing.assert_close(call(matrix(9)), [matrix(9) + 5])
+
+
+def test_a_plan_computes_ints_of_the_sizes_of_each_run() -> None:
+    op, texts = computed.define("relax", 30)
+    program = export(op, [matrix(4), matrix(5)], [{0: DYNAMIC}, {0: DYNAMIC}])
+    call = runner(convert(program))
+    for rows in (4, 7, 1):
+        args = matrix(rows), matrix(2)
+        assert call(*args)[0].tolist() == computed.expected(texts, *args).tolist()
 
 
 def test_a_kernel_that_returns_its_result() -> None:

@@ -175,9 +175,32 @@ constexpr Names ReadSchema(std::string_view text) {
   return names;
 }
 
+/// Whether a value of a plan is an int that is computed, `x.numel // 2`.
+constexpr bool IsComputed(std::string_view item) {
+  char first = item.front();
+  if (first == '"' || first == '\'') return false;
+  if (item.substr(0, 4) == "min(" || item.substr(0, 4) == "max(") return true;
+  char second = item.size() > 1 ? item[1] : '0';
+  if (first == '-' && item != "-inf" && !IsDigit(second) && second != '.') return true;
+  bool is_number = IsDigit(first) || first == '-' || first == '.';
+  int depth = 0;
+  for (size_t i = 1; i < item.size(); ++i) {
+    char c = item[i - 1];
+    depth += (c == '(') - (c == ')');
+    if (depth != 0) continue;
+    bool is_exponent = is_number && (c == 'e' || c == 'E');
+    c = item[i];
+    if (c == '*' || c == '/' || c == '%' || c == '[') return true;
+    if ((c == '+' || c == '-') && !is_exponent) return true;
+    if (c == '.' && !is_number) return true;
+  }
+  return false;
+}
+
 /// The kinds of one value of a plan; 0 for a name that nothing has.
 constexpr unsigned KindsOfItem(std::string_view item, const Names& names) {
   char first = item.front();
+  if (IsComputed(item)) return kInt;
   if (first == '(') return kList;
   if (first == '"' || first == '\'') return kText;
   if (IsDigit(first) || first == '-' || first == '.') {

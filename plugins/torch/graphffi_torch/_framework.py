@@ -52,6 +52,7 @@ from graphffi_torch._operators.sharding import (
     original_error,
     raise_original,
     register_known,
+    replicated,
 )
 from graphffi_torch._operators.specs import empty, results_of, to_numpy
 from graphffi_torch._private_names import has
@@ -180,14 +181,11 @@ class TorchFramework(Framework):
         for tensor in tensors:
             if not isinstance(tensor, (torch.Tensor, torch.fx.Proxy)):
                 raise TypeError(why_no_operand(f"{call.subject}: argument", type(tensor)))
-        if any(type(t).__name__ == "DTensor" for t in tensors):
-            raise TypeError(
-                f"{call.subject}: expected tensors with memory of their own, got DTensor; define "
-                "an op with dims=, or pass their to_local()"
-            )
         first = tensors[0] if tensors else None
         device = None if first is None else first.device
         outputs = empty(call.subject, itertools.count(), results, device)
+        if any(type(tensor).__name__ == "DTensor" for tensor in tensors):
+            outputs = replicated(call, outputs)
         digest = graph_digest(call.digest)
         if call.traits is not None and call.traits.has_side_effect:
             digest = distinct(digest) if torch.compiler.is_compiling() else digest

@@ -21,8 +21,8 @@ using graphffi::Error;
 using graphffi::Kernel;
 using graphffi::Lending;
 using graphffi::Loans;
-using graphffi::Plan;
 using graphffi::SetRaised;
+using graphffi::Signature;
 using graphffi::Slot;
 using graphffi::ToAny;
 
@@ -247,8 +247,8 @@ int CheckNested(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) {
 }
 
 /// Over canonical names.
-Plan ParsePlan(const char* text, const graphffi::Counts& counts) {
-  return graphffi::Signature::Parse(text, graphffi::TensorNames::Parse("f", ""), counts).plan();
+Signature ParsePlan(const char* text, const graphffi::Counts& counts) {
+  return Signature::Parse(text, graphffi::TensorNames::Parse("f", ""), counts);
 }
 
 TEST(lists_become_arrays_with_owning_tensors) {
@@ -258,7 +258,7 @@ TEST(lists_become_arrays_with_owning_tensors) {
   CallValues values;
   values.inputs = {inputs, nullptr, 1};
   values.attributes = {attributes, nullptr, 1};
-  const Plan plan = ParsePlan("n0, (i0, \"a\", ()), None", {1, 0, 1});
+  const Signature plan = ParsePlan("n0, (i0, \"a\", ()), None", {1, 0, 1});
   CallFrame frame;
   frame.PushPlan(plan, values);
   CHECK_EQ(Run(&frame, {CheckNested, nullptr}), 0);
@@ -269,7 +269,7 @@ TEST(slots_turn_lists_of_a_call_into_arrays) {
   const Slot slots[] = {{0, Slot::kSingle}, {1, 2}, {3, 0}, {3, Slot::kSingle}};
   CallValues values;
   values.attributes = {attributes, slots, 4};
-  const Plan plan = ParsePlan("n3, n1, n2, n0", {0, 0, 4});
+  const Signature plan = ParsePlan("n3, n1, n2, n0", {0, 0, 4});
   CallFrame frame;
   frame.PushPlan(plan, values);
   const Kernel kernel{[](void*, const TVMFFIAny* args, int32_t, TVMFFIAny*) {
@@ -287,7 +287,7 @@ TEST(attributes_are_converted_as_the_plan_says) {
   const TVMFFIAny attributes[] = {ToAny(7), ToAny("bfloat16"), ToAny("cuda:1")};
   CallValues values;
   values.attributes = {attributes, nullptr, 3};
-  const Plan plan = ParsePlan("bool(n0), dtype(s0), device(s1), stream", {0, 0, 1, 0, 2});
+  const Signature plan = ParsePlan("bool(n0), dtype(s0), device(s1), stream", {0, 0, 1, 0, 2});
   CallFrame frame;
   frame.PushPlan(plan, values);
   CHECK_EQ(Run(&frame, kRecord), 0);
@@ -300,10 +300,10 @@ TEST(attributes_are_converted_as_the_plan_says) {
 
 TEST(values_that_a_plan_misses_are_errors) {
   const CallValues none;
-  const Plan plan = ParsePlan("i1", {2});
+  const Signature plan = ParsePlan("i1", {2});
   CHECK_EQ(Thrown<Error>([&] { CallFrame().PushPlan(plan, none); }),
            std::string("ValueError: graphffi: plan: expected at least 2 inputs, got 0"));
-  const Plan workspace = ParsePlan("workspace", {});
+  const Signature workspace = ParsePlan("workspace", {});
   CHECK(Thrown<Error>([&] { CallFrame().PushPlan(workspace, none); }).find("workspace") !=
         std::string::npos);
 }
@@ -426,6 +426,65 @@ TEST(threads_use_their_own_pools) {
   for (std::thread& thread : threads) thread.join();
   CHECK_EQ(retained.load(), 16000);
   CHECK_EQ(released.load(), 16000);
+}
+
+TEST(ints_are_computed_of_sizes_and_attributes) {
+  Matrix m;
+  const TVMFFIAny inputs[] = {ToAny(&m.tensor)};
+  const TVMFFIAny attributes[] = {ToAny(5), ToAny(true)};
+  CallValues values;
+  values.inputs = {inputs, nullptr, 1};
+  values.attributes = {attributes, nullptr, 2};
+  const char* text =
+      "int(floordiv(sub(0, n0), 2)), int(add(size(i0, -1), n1)), int(max(ndim(i0), numel(i0))), "
+      "(int(mod(n0, -3)), n0)";
+  const Kernel kernel{[](void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) {
+                        CHECK_EQ(num_args, 4);
+                        CHECK_EQ(args[0].v_int64, int64_t{-3});
+                        CHECK_EQ(args[1].v_int64, int64_t{4});
+                        CHECK_EQ(args[2].v_int64, int64_t{6});
+                        CHECK_EQ(graphffi::Elements(args[3])[0].v_int64, int64_t{-1});
+                        CHECK_EQ(graphffi::Elements(args[3]).size, int64_t{2});
+                        return 0;
+                      },
+                      nullptr};
+  const Signature plan = ParsePlan(text, {1, 0, 2});
+  CallFrame frame;
+  frame.PushPlan(plan, values);
+  CHECK_EQ(Run(&frame, kernel), 0);
+  const Signature folded = plan.Fold({{5, true}, {}});
+  values.attributes = {};
+  CallFrame of_folded;
+  of_folded.PushPlan(folded, values);
+  CHECK_EQ(Run(&of_folded, kernel), 0);
+}
+
+TEST(ints_that_cannot_be_computed_are_errors) {
+  Matrix m;
+  const TVMFFIAny inputs[] = {ToAny(&m.tensor), TVMFFIAny{}};
+  const TVMFFIAny attributes[] = {ToAny(0), ToAny("text")};
+  CallValues values;
+  values.inputs = {inputs, nullptr, 2};
+  values.attributes = {attributes, nullptr, 2};
+  const std::pair<const char*, const char*> cases[] = {
+      {"int(mod(numel(i0), n0))", "ValueError: f: plan: expected an int of 64 bits, got 6 % 0"},
+      {"int(add(n0, s0))",
+       "TypeError: f: plan: expected arithmetic of ints, got a value of another type"},
+      {"int(size(i0, 2))",
+       "ValueError: f: operand 'i0': expected a dimension 2 for the plan, got float32[2, 3] on "
+       "cpu"},
+      {"int(numel(i1))",
+       "ValueError: f: operand 'i1': expected a number of elements for the plan, got no tensor"},
+  };
+  for (const auto& [text, error] : cases) {
+    const Signature plan = ParsePlan(text, {2, 0, 1, 0, 1});
+    CHECK_EQ(Thrown<Error>([&] { CallFrame().PushPlan(plan, values); }), std::string(error));
+  }
+  for (const char* text : {"int(", "int()", "int(n0)", "int(3)", "int(n0", "int(size(i0))",
+                           "int(size(i0, x))", "int(add(n0))", "int(add(n0, 1)", "int(pow(n0, 1))",
+                           "int(numel(n0))", "int(i0)", "int(add(n0, 1, 2))"}) {
+    CHECK(Thrown<Error>([&] { ParsePlan(text, {2, 0, 1}); }).find("ValueError: f: plan") == 0);
+  }
 }
 
 }  // namespace

@@ -16,7 +16,6 @@ using graphffi::Error;
 using graphffi::Kernel;
 using graphffi::Lending;
 using graphffi::Loans;
-using graphffi::Plan;
 using graphffi::ToAny;
 
 namespace {
@@ -96,10 +95,8 @@ TEST(threads_resolve_fail_and_restore_the_env) {
   static Matrix matrix;
   InThreads([](int t) {
     const DLDevice device{kDLCUDA, 0};
-    const Plan plan =
-        graphffi::Signature::Parse("(*inputs), n0", graphffi::TensorNames::Parse("test", ""),
-                                   graphffi::Counts{2, 0, 1})
-            .plan();
+    const graphffi::Signature plan = graphffi::Signature::Parse(
+        "(*inputs), n0", graphffi::TensorNames::Parse("test", ""), graphffi::Counts{2, 0, 1});
     const TVMFFIAny inputs[] = {ToAny(&matrix.tensor), ToAny(&matrix.tensor)};
     TVMFFIAny number{};
     number.type_index = kTVMFFIInt;

@@ -68,7 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const Signature signature = Signature::Parse(text, TensorNames::Parse("fuzzed", ""), counts);
     Call call(num_each);
     CallFrame frame;
-    frame.PushPlan(signature.plan(), call.values);
+    frame.PushPlan(signature, call.values);
     TVMFFIAny result;
     Require(frame.Call({Read, nullptr}, &result) == 0);
   } catch (const Error& error) {

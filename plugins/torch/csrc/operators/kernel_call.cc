@@ -120,7 +120,7 @@ void KernelCall::InvokeIn(Frame* frame) {
 
 void KernelCall::InvokeApart(DLDevice device, void* stream, const TVMFFIAny& workspace) {
   graphffi::CallFrame frame(&loans_);
-  frame.PushPlan(target_->signature.plan(),
+  frame.PushPlan(target_->signature,
                  {inputs_.bank(), outputs_.bank(), attributes_.bank(), stream, workspace, device});
   InvokeIn(&frame);
 }

@@ -143,7 +143,7 @@ void KernelSite::Invoke(void* const* tensors, TVMFFIAny* values) const {
   void* stream = device.device_type == kDLCPU
                      ? nullptr
                      : TVMFFIEnvGetStream(device.device_type, device.device_id);
-  frame.PushPlan(signature_.plan(), {inputs, outputs, attributes, stream, {}, device});
+  frame.PushPlan(signature_, {inputs, outputs, attributes, stream, {}, device});
   graphffi::CallForResults(function.kernel(), is_filled, results, &frame);
 }
 

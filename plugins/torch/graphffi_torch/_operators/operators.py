@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi.plugin import KINDS, MISSING, Operand, trace_shape_rule
+from graphffi.plugin import KINDS, MISSING, Operand, named_plan, trace_shape_rule
 from graphffi_torch._C import define_op
 from graphffi_torch._compiled.dynamo import end_trace
 from graphffi_torch._operators.effects import kept_entry, register_side_effect
@@ -29,7 +28,7 @@ from graphffi_torch._operators.vmap import register_vmap
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphffi.plugin import Attribute, DefinedOp, Definition, OpKernel
+    from graphffi.plugin import Attribute, DefinedOp, Definition
 
 # Names of operators that say that calls may be recorded into CUDA graphs. Of others, the kernel of
 # a call says so.
@@ -168,7 +167,7 @@ def _define(definition: Definition, schemas: tuple[str, str, str], *, replace: b
         conversions={
             a.name: a.kind for a in definition.attributes if KINDS[a.kind].travels_by_name
         },
-        kernels=[(k.reference, _op_plan(definition, k)) for k in definition.candidates],
+        kernels=[(k.reference, named_plan(definition, k)) for k in definition.candidates],
         digest=str(next(_numbers)),  # no two definitions are alike: the op compares its digests
         answer=trace_shape_rule(definition) if _has_rule(definition) else None,
         parameters=[_direct_parameter(p) for p in definition.parameters],
@@ -209,21 +208,3 @@ def _direct_default(attribute: Attribute) -> Any:
     if attribute.kind != "device" or value is None:
         return value
     return tuple(map(str, value)) if attribute.is_list else str(value)
-
-
-def _op_plan(definition: Definition, kernel: OpKernel) -> str:
-    """A kernel's plan over the op's own names, written out."""
-    parameters = [p.name for p in definition.parameters]
-    as_passed = {name: f"strided({name})" for name in definition.strided}
-    groups = as_passed | {
-        "*inputs": ", ".join(as_passed.get(o.name, o.name) for o in definition.operands),
-        "*outputs": ", ".join(definition.results),
-    }
-    # The shape program tells how large one is that follows a rule.
-    if "workspace" not in (*parameters, *definition.results) and not callable(kernel.workspace):
-        groups["workspace"] = f"workspace({kernel.workspace})"
-    return re.sub(
-        r'"(?:[^"\\]|\\.)*"|\*?\b[A-Za-z_]\w*',
-        lambda m: groups.get(m[0], m[0]),
-        kernel.plan or ", ".join((*parameters, *definition.results)),
-    )

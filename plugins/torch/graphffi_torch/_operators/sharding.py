@@ -11,13 +11,18 @@ from graphffi.plugin import Operand
 from graphffi_torch._compiled.dynamo import end_trace, is_wrong_call
 from graphffi_torch._operators.operator_schema import arguments_by_name
 from graphffi_torch._operators.operators import operator_of
+from graphffi_torch._operators.primitive import CALL, CALL_GRAPH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphffi.plugin import DefinedOp, Definition
+    from graphffi.plugin import CanonicalCall, DefinedOp, Definition
 
 
+_MIXED: Final = (
+    "expected operands that are all DTensors, or none, got both; distribute the others, with "
+    "Replicate() where each process has them whole"
+)
 _known: Final[dict[str, DefinedOp]] = {}
 # DTensor has been: what is in sys.modules, another thread may still be importing.
 _has_been_imported: Final = threading.Event()
@@ -32,6 +37,9 @@ def announce_sharding(op: DefinedOp) -> None:
 
 def register_known() -> None:
     """Tells DTensor, which is there now, of all ops; later ones tell it themselves."""
+    from torch.distributed.tensor.experimental import register_sharding
+
+    register_sharding([CALL, CALL_GRAPH])(_whole)
     _has_been_imported.set()  # before the table is read: other threads define ops
     for op in tuple(_known.values()):
         _register(op)
@@ -54,6 +62,55 @@ def _register(op: DefinedOp) -> None:
     register_sharding(operator_of(op))(acceptable)
 
 
+def _whole(func: str, inputs: Any, outputs: Any, *others: Any) -> list[tuple[list[Any], list[Any]]]:
+    """Every device makes all of a call that no definition splits."""
+    tensors = [tensor for tensor in (*inputs, *outputs) if tensor is not None]
+    try:
+        for tensor in tensors:
+            check_replicated(func, tensor)
+    except ValueError as error:
+        end_trace(error)
+        raise
+    whole = _place(None, 0, None)
+    return [([], [whole for _ in tensors])]
+
+
+def check_replicated(subject: str, tensor: Any) -> None:
+    """Refuses a tensor of which a device has only a part.
+
+    Raises:
+        ValueError: For any other placement than `Replicate`.
+    """
+    for placement in tensor.placements:
+        if not placement.is_replicate():
+            raise ValueError(
+                f"{subject}: expected DTensors that each device has whole, got {placement}; "
+                "redistribute them with Replicate(), or define an op with dims="
+            )
+
+
+def replicated(call: CanonicalCall, results: Sequence[Any]) -> list[Any]:
+    """The results of a call without a definition, as DTensors that each device has whole.
+
+    Raises:
+        ValueError: If the operands are no such DTensors, too, or the call has a side effect.
+    """
+    from torch.distributed.tensor import DTensor
+
+    operands = [*call.inputs, *call.mutated]
+    for operand in operands:
+        if type(operand).__name__ != "DTensor":
+            raise ValueError(f"{call.subject}: {_MIXED}")
+        check_replicated(call.subject, operand)
+    if call.traits is not None and call.traits.has_side_effect:
+        raise ValueError(
+            f"{call.subject}: expected a call without side effects on DTensors, got "
+            f"has_side_effect={call.traits.has_side_effect!r}; pass their to_local()"
+        )
+    mesh, whole = operands[0].device_mesh, operands[0].placements
+    return [DTensor.from_local(result, mesh, whole, run_check=False) for result in results]
+
+
 def raise_original(subject: str, error: BaseException) -> None:
     """Raises the op's own error where DTensor wrapped it; returns where it did not.
 
@@ -70,10 +127,7 @@ def raise_original(subject: str, error: BaseException) -> None:
 def original_error(subject: str, error: BaseException) -> Exception | None:
     """The op's own error that DTensor wrapped in one of its own."""
     if "got mixed torch.Tensor and DTensor" in str(error):
-        return ValueError(
-            f"{subject}: expected operands that are all DTensors, or none, got both; distribute "
-            "the others, with Replicate() where each process has them whole"
-        )
+        return ValueError(f"{subject}: {_MIXED}")
     cause: BaseException | None = error
     while cause is not None:
         if is_wrong_call(cause) or (
