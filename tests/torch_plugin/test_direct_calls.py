@@ -65,6 +65,9 @@ ffi::Any count_untold(ffi::TensorView x) { return x.numel(); }
 """
 
 
+OTHERS = graphffi.from_dlpack(torch.ones(3))
+
+
 @pytest.fixture(scope="module")
 def m() -> Any:
     """Functions without definitions."""
@@ -210,6 +213,7 @@ def test_two_inputs_that_are_one_tensor_are_one_tensor_of_the_call(m: Any) -> No
         (lambda m, x: m.affine(x, lambda: 1, 1, x), TypeError, r"affine: argument #1: expected"),
         (lambda m, x: m.affine(x, m, 1, x), TypeError, r"argument #1: expected a tensor.*Module"),
         (lambda m, x: m.affine(x, m.swap, 1, x), TypeError, r"#1: expected a tensor.*Function"),
+        (lambda m, x: m.affine(OTHERS, 1.0, 1, x), TypeError, r"a torch.Tensor.*graphffi.Tensor"),
         (lambda m, x: m.affine(x, {}, 1, x), TypeError, r"affine: argument #1: expected a tensor"),
         (lambda m, x: m.affine(x, 1.0, 1, out=x), TypeError, r"positional arguments only.*'out'"),
         (

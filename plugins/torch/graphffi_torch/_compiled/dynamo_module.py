@@ -97,8 +97,11 @@ def _as_argument(tx: Any, variable: Any) -> Any:
 
 
 def _is_same(one: Any, other: Any) -> Any:
-    one, other = (x.as_proxy().node.meta["example_value"] for x in (one, other))
-    return ConstantVariable.create(one is other or is_same(one, other))
+    try:
+        first, second = (x.as_proxy().node.meta["example_value"] for x in (one, other))
+    except NotImplementedError:  # of tensors of graphffi, which are refused later
+        return ConstantVariable.create(one is other)
+    return ConstantVariable.create(first is second or is_same(first, second))
 
 
 class ModuleVariable(UserDefinedObjectVariable):
