@@ -41,6 +41,7 @@ from ._definition.raw_call import call_directly as call_directly
 from ._definition.raw_call import pack_call as pack_call
 from ._definition.recipe import c_string as c_string
 from ._frameworks.framework import Framework as Framework
+from ._frameworks.framework import SameTensor as SameTensor
 from ._frameworks.framework import register_framework as register_framework
 from ._frameworks.import_hook import when_imported as when_imported
 from ._frameworks.tracing import Tracer as Tracer

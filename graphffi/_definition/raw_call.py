@@ -17,7 +17,12 @@ from .._contract.plan import CanonicalCall, append_attribute
 from .._contract.spec import TensorSpec
 from .._contract.traits import CallTraits, SideEffect, checked_traits
 from .._core import max_array_depth as _MOST_LISTS
-from .._frameworks.framework import call_plain, framework_of, refuse_trace_without_plugin
+from .._frameworks.framework import (
+    call_plain,
+    framework_of,
+    refuse_trace_without_plugin,
+    same_tensor,
+)
 from .._frameworks.tracing import is_proxy, report_to_tracer
 from .._kernels.declared import facts_of
 from .._kernels.kernel import kernel_reference
@@ -261,7 +266,7 @@ class _ArgumentPacker:
 class _DirectPacker(_ArgumentPacker):
     """Sorts the arguments of a direct call, which passes tensors as they are.
 
-    A tensor that is passed twice is one tensor of the call.
+    A tensor that is passed twice, be it as views, is one tensor of the call.
     """
 
     def __init__(self, reference: str, name: str) -> None:
@@ -282,10 +287,10 @@ class _DirectPacker(_ArgumentPacker):
         """Takes a tensor; gives what the plan says of it."""
         letter, bank = "i", self.call.inputs
         for written in self._written:
-            if written is value:
+            if same_tensor(written, value):
                 letter, bank = "o", self.call.mutated
         for place, known in enumerate(bank):
-            if known is value:
+            if same_tensor(known, value):
                 return f"strided({letter}{place})"
         bank.append(value)
         self._names[letter].append(subject.removeprefix(f"{self.call.subject}: "))

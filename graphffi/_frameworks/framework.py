@@ -107,6 +107,10 @@ class Framework:
         """The contents as an array of NumPy, of ml_dtypes where NumPy lacks the data type."""
         raise NotImplementedError
 
+    def is_same(self, one: Any, other: Any) -> bool:
+        """True if two tensors are known to have the same elements, in the same memory and order."""
+        return False
+
     def advice(self, function: str, value: Any) -> str:
         """Says what to write instead of a direct call; "" for a tensor that a function can get.
 
@@ -254,6 +258,17 @@ def framework_of(subject: str, tensors: Sequence[Any]) -> Framework:
     if chosen is None or chosen.name == "host":
         return tracing_framework() or _frameworks["graphffi"]
     return chosen
+
+
+class SameTensor:
+    """Tells whether two tensors are the same one. Tracers have an answer of their own."""
+
+    def __call__(self, one: Any, other: Any) -> bool:
+        """True for views of the same elements, too."""
+        return one is other or framework_of("graphffi.Function", [one]).is_same(one, other)
+
+
+same_tensor: Final = SameTensor()
 
 
 @traced_as_constant

@@ -65,6 +65,9 @@ ffi::Any count_untold(ffi::TensorView x) { return x.numel(); }
 """
 
 
+OTHERS = graphffi.from_dlpack(torch.ones(3))
+
+
 @pytest.fixture(scope="module")
 def m() -> Any:
     """Functions without definitions."""
@@ -139,6 +142,22 @@ def test_one_tensor_twice_is_one_tensor_of_the_call(m: Any, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_views_of_the_same_elements_are_one_tensor_of_the_call(m: Any, mode: str) -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        w = x * 1
+        for t in (x, w):
+            n = t.shape[0] // 2
+            m.affine(t.view(-1, n), 2.0, 1, t.view(-1, n))
+            m.affine(t[1:], 2.0, 1, t.detach()[1:])
+            m.mixed([t[:n]], None, False, "", torch.float16, t.device, [], t[:n])
+        return w
+
+    x, reference = torch.ones(4), torch.ones(4)
+    torch.testing.assert_close(MODES[mode](call)(x), call(reference))
+    torch.testing.assert_close(x, reference)
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_views_of_one_base_are_written(m: Any, mode: str) -> None:
     def call(x: torch.Tensor) -> torch.Tensor:
         w = x * 2
@@ -194,6 +213,7 @@ def test_two_inputs_that_are_one_tensor_are_one_tensor_of_the_call(m: Any) -> No
         (lambda m, x: m.affine(x, lambda: 1, 1, x), TypeError, r"affine: argument #1: expected"),
         (lambda m, x: m.affine(x, m, 1, x), TypeError, r"argument #1: expected a tensor.*Module"),
         (lambda m, x: m.affine(x, m.swap, 1, x), TypeError, r"#1: expected a tensor.*Function"),
+        (lambda m, x: m.affine(OTHERS, 1.0, 1, x), TypeError, r"a torch.Tensor.*graphffi.Tensor"),
         (lambda m, x: m.affine(x, {}, 1, x), TypeError, r"affine: argument #1: expected a tensor"),
         (lambda m, x: m.affine(x, 1.0, 1, out=x), TypeError, r"positional arguments only.*'out'"),
         (
@@ -266,6 +286,13 @@ class TestDeclare:
         (node,) = nodes(lambda x: m.affine(x, 1.0, 1, x), x)
         assert [len(node.args[1]), len(node.args[2])] == [0, 1]  # written, since it is the same
 
+    @pytest.mark.parametrize("tracing_mode", ["real", "fake", "symbolic"])
+    def test_another_view_of_what_is_written_is_it(self, m: Any, tracing_mode: str) -> None:
+        graphffi.declare(m.affine, writes=(3,))
+        trace = make_fx(lambda x: m.affine(x.view(-1), 1.0, 1, x[:]), tracing_mode=tracing_mode)
+        (node,) = trace(torch.ones(3)).graph.find_nodes(op="call_function", target=CALL)
+        assert [len(node.args[1]), len(node.args[2])] == [0, 1]
+
     def test_lists_are_written_as_a_whole(self, m: Any) -> None:
         graphffi.declare(m.mixed, writes=[0, 7])
         x = torch.ones(3)
@@ -313,6 +340,26 @@ def test_another_function_is_another_graph(m: Any) -> None:
     assert run(function, torch.zeros(1)).item() == 2
     graphffi.register_global_func("direct.f", make(5.0), override=True)
     assert run(graphffi.get_global_func("direct.f"), torch.zeros(1)).item() == 10
+
+
+def test_a_function_that_is_marked_as_constant_may_give_modules_and_functions(m: Any) -> None:
+    given = {"module": m, "function": m.affine, "flag": 1}
+
+    @torch.compiler.assume_constant_result
+    def get(name: str) -> Any:
+        return given[name]
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        get("module").affine(x, 2.0, get("flag"), out)
+        get("function")(out, 2.0, 1, out)
+        graphffi.call_tvm_ffi(get("function"), out, 2.0, 1, out * 1, mutates=[3])
+        return out
+
+    expected = torch.full((3,), 7.0)
+    for fullgraph in (True, False):
+        run = torch.compile(call, fullgraph=fullgraph, backend="aot_eager")
+        torch.testing.assert_close(run(torch.ones(3)), expected)
 
 
 class Model(torch.nn.Module):

@@ -54,7 +54,7 @@ from graphffi_torch._operators.sharding import (
     register_known,
     replicated,
 )
-from graphffi_torch._operators.specs import empty, results_of, to_numpy
+from graphffi_torch._operators.specs import empty, is_same, results_of, to_numpy
 from graphffi_torch._private_names import has
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class TorchFramework(Framework):
     vjp = staticmethod(transpose)
     jvp = staticmethod(push_forward)
     to_numpy = staticmethod(to_numpy)
+    is_same = staticmethod(is_same)
 
     def __init__(self) -> None:
         """Not for users."""

@@ -13,21 +13,27 @@ from typing import Any
 
 import torch
 from torch._dynamo.guards import GuardBuilder, install_guard
+from torch._dynamo.source import GetItemSource, GlobalSource
 from torch._dynamo.variables import (
+    ConstantVariable,
     LambdaVariable,
+    TupleVariable,
     UserDefinedObjectVariable,
     UserFunctionVariable,
+    VariableTracker,
 )
 
 from graphffi import Function, Module, get_global_func
-from graphffi.plugin import call_directly, report_to_tracer, when_imported
+from graphffi.plugin import SameTensor, call_directly, report_to_tracer, when_imported
 from graphffi_torch._compiled.dynamo import end_trace, trace_type
+from graphffi_torch._operators.specs import is_same
 
 
 def install() -> None:
     """Lets Dynamo know modules and functions."""
     trace_type(Module, _wrap_module)
     trace_type(Function, _wrap_function)
+    trace_type(SameTensor, lambda builder, value: LambdaVariable(_is_same))
     torch.compiler.substitute_in_graph(get_global_func)(_refuse_global_func)
     when_imported("tvm_ffi", _install_foreign)
 
@@ -55,15 +61,47 @@ def _refuse_global_func(name: Any, allow_missing: Any = False) -> Any:
 
 def _wrap_module(builder: Any, module: Any) -> Any:
     """Dynamo's variable for a module that it meets."""
-    builder.install_guards(GuardBuilder.ID_MATCH)
-    variable = ModuleVariable(module, source=builder.source)
+    variable = ModuleVariable(module, source=_guarded(builder, module, GuardBuilder.ID_MATCH))
     return builder.tx.output.side_effects.track_object_existing(module, variable)
 
 
 def _wrap_function(builder: Any, function: Any) -> Any:
     """Dynamo's variable for a function that it meets."""
-    builder.install_guards(GuardBuilder.TYPE_MATCH)
-    return FunctionVariable(function, source=builder.source)
+    return FunctionVariable(function, source=_guarded(builder, function, GuardBuilder.TYPE_MATCH))
+
+
+def _guarded(builder: Any, value: Any, guard: Any) -> Any:
+    """Where guards find an object, with this one; what is marked as constant gets a place."""
+    if builder.install_guards(guard) is not None:
+        return builder.source
+    return GlobalSource(builder.tx.output.install_global_by_id("graphffi_constant", value))
+
+
+def _as_argument(tx: Any, variable: Any) -> Any:
+    """An argument as the code that packs it can follow it.
+
+    An array of apache-tvm-ffi's package is a tuple. A constant has no source: torch (2.13) can't
+    tell the type of one that a function gave which is marked as constant.
+    """
+    if isinstance(variable, ConstantVariable):
+        return ConstantVariable.create(variable.as_python_constant())
+    package: Any = sys.modules.get("tvm_ffi")
+    if package is None or not isinstance(variable, UserDefinedObjectVariable):
+        return variable
+    if not isinstance(variable.value, package.Array):
+        return variable
+    source: Any = variable.source
+    install_guard(source.make_guard(GuardBuilder.SEQUENCE_LENGTH))
+    items = enumerate(variable.value)
+    return TupleVariable([VariableTracker.build(tx, x, GetItemSource(source, i)) for i, x in items])
+
+
+def _is_same(one: Any, other: Any) -> Any:
+    try:
+        first, second = (x.as_proxy().node.meta["example_value"] for x in (one, other))
+    except NotImplementedError:  # of tensors of graphffi, which are refused later
+        return ConstantVariable.create(one is other)
+    return ConstantVariable.create(first is second or is_same(first, second))
 
 
 class ModuleVariable(UserDefinedObjectVariable):
@@ -118,4 +156,5 @@ class FunctionVariable(UserDefinedObjectVariable):
                     )
                 )
         follow: Any = UserFunctionVariable
-        return follow(call_directly).call_function(tx, [self, *args], kwargs)
+        values = [_as_argument(tx, arg) for arg in args]
+        return follow(call_directly).call_function(tx, [self, *values], kwargs)
