@@ -100,8 +100,8 @@ def empty(shape: Sequence[Any], dtype: Any, device: Any = None) -> Any:
         device: Default: the device of the op's first tensor operand.
 
     Returns:
-        The `TensorSpec` of a row-major contiguous tensor. For type checkers it is anything: rules
-        are annotated with the tensors of any framework.
+        The `TensorSpec` of a row-major contiguous tensor; `Any` for type checkers, since rules are
+        annotated with the tensors of any framework.
     """
     return TensorSpec(_sizes(shape), dtype, device)
 

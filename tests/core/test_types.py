@@ -89,7 +89,7 @@ Floats = NDArray[np.float32]
 @graphffi.op("typed::scale", kernel="typed.scale")
 def scale(x: torch.Tensor, factor: float = 2.0) -> torch.Tensor:
     graphffi.check(x.shape[0] % 2 == 0, "operand 'x': expected an even size")
-    return graphffi.empty([x.shape[0] // 2, *x.shape[1:]], x.dtype)
+    return graphffi.like(x, shape=[x.shape[0] // 2, *x.shape[1:]])
 
 
 @graphffi.op("typed::add", kernel="typed.add")
@@ -99,7 +99,7 @@ def add(x: jax.Array, bias: jax.Array | None = None) -> jax.Array:
 
 @graphffi.op("typed::join", kernel="typed.join")
 def join(xs: list[Floats]) -> tuple[Floats, Floats]:
-    return graphffi.like(xs[0]), graphffi.like(xs[1])
+    return graphffi.like(xs[0]), graphffi.empty(xs[1].shape, "float32")
 
 
 def use(x: torch.Tensor, y: jax.Array, z: Floats) -> jax.Array:
