@@ -123,18 +123,18 @@ WRONG: dict[str, tuple[Callable[..., Any], type[Exception], str]] = {
     "few": (
         lambda args, kwargs: args.pop(),
         TypeError,
-        "package: argument 'state': expected a value, got nothing; parameters: x, d, image, "
+        "argument 'state': expected a value, got nothing; parameters: x, d, image, "
         "state, n, mask; given: 3 by position, n, mask",
     ),
     "many": (
         lambda args, kwargs: args.append(3),
         TypeError,
-        "package: argument 'n': expected one value, got two; parameters: .*; given: 5 by position",
+        "argument 'n': expected one value, got two; parameters: .*; given: 5 by position",
     ),
     "surplus": (
         lambda args, kwargs: args.extend([3, 4, 5]),
         TypeError,
-        "package: expected at most 6 arguments, got 7; argument 'n': expected one value, got two",
+        "expected at most 6 arguments, got 7; argument 'n': expected one value, got two",
     ),
     "twice": (setting("x", X), TypeError, "argument 'x': expected one value, got two; parameters"),
     "unknown": (setting("y", X), TypeError, "argument 'y': expected a known name; parameters: x, "),
