@@ -62,6 +62,18 @@ void state(graphffi::View<const float> x, graphffi::View<float> out) {
 }
 int64_t count(ffi::TensorView x) { return x.numel(); }
 ffi::Any count_untold(ffi::TensorView x) { return x.numel(); }
+// affine, whose parameters have names.
+extern "C" int __tvm_ffi_affine(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_named(void*, const TVMFFIAny* args, int32_t num_args,
+                                                  TVMFFIAny* result) {
+  return __tvm_ffi_affine(nullptr, args, num_args, result);
+}
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi__metadata_named(void*, const TVMFFIAny*, int32_t,
+                                                            TVMFFIAny* result) {
+  const std::string text = R"({"parameters": ["x", "a", "n", "out"]})";
+  const TVMFFIByteArray bytes = {text.data(), text.size()};
+  return TVMFFIStringFromByteArray(&bytes, result);
+}
 """
 
 
@@ -184,10 +196,26 @@ def test_two_inputs_that_are_one_tensor_are_one_tensor_of_the_call(m: Any) -> No
     assert x.tolist() == [3.0] * 3
 
 
+@pytest.mark.parametrize("mode", ["eager", "aot_eager", "inductor"])
+def test_arguments_may_have_the_names_that_the_library_exports(m: Any, mode: str) -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        out = torch.zeros(3)
+        m.named(x, out=out, n=1, a=2.0)
+        return out
+
+    run = call if mode == "eager" else torch.compile(call, fullgraph=True, backend=mode)
+    assert run(torch.ones(3)).tolist() == [3.0] * 3
+
+
 @pytest.mark.parametrize("fullgraph", [True, False])
 @pytest.mark.parametrize(
     ("call", "kind", "text"),
     [
+        (
+            lambda m, x: m.named(x, 1.0, n=1, y=x),
+            TypeError,
+            "named: argument 'y': expected a known name; argument 'out': expected a value, got no",
+        ),
         (
             lambda m, x: m.count(x),
             TypeError,
