@@ -74,6 +74,7 @@ from ._values.describe import describe as describe
 from ._values.describe import is_tensor as is_tensor
 from ._values.describe import plain_text as plain_text
 from ._values.error import FactoryError as FactoryError
+from ._values.keywords import arguments_in_order as arguments_in_order
 from ._values.nested import flat as flat
 from ._values.nested import per_tensor as per_tensor
 from ._values.nested import structure_of as structure_of

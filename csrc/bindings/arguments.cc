@@ -351,10 +351,4 @@ void Arguments::Release(void* token) {
   if (managed->deleter != nullptr) managed->deleter(managed);
 }
 
-void FailKeywords(PyObject* opt_subject, PyObject* kwnames) {
-  Fail(PyExc_TypeError, SubjectText(opt_subject) +
-                            ": expected positional arguments only, got the keyword '" +
-                            py::str(PyTuple_GET_ITEM(kwnames, 0)).cast<std::string>() + "'");
-}
-
 }  // namespace graphffi::bindings

@@ -138,7 +138,4 @@ std::string SubjectText(PyObject* opt_subject);
 /// A value in the text of an error. \throws py::error_already_set
 std::string DescribeValue(PyObject* value);
 
-/// \throws PythonError (TypeError): functions take no keyword arguments.
-[[noreturn]] void FailKeywords(PyObject* opt_subject, PyObject* kwnames);
-
 }  // namespace graphffi::bindings

@@ -39,13 +39,23 @@ PyObject* CallTraced(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   return Check(PyObject_Vectorcall(call.ptr(), values.data(), values.size(), nullptr));
 }
 
+/// The call with all arguments by position.
+PyObject* CallByName(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* kwnames) {
+  static const py::handle call = ImportImmortal("graphffi._values.keywords", "call_by_name");
+  std::vector<PyObject*> values{self};
+  values.insert(values.end(), args, args + count + PyTuple_GET_SIZE(kwnames));
+  const size_t num_positional = static_cast<size_t>(count) + 1;
+  return Check(PyObject_Vectorcall(call.ptr(), values.data(), num_positional, kwnames));
+}
+
 PyObject* CallFunction(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   const Py_ssize_t count = PyVectorcall_NARGS(nargsf);
   return Guard([&]() -> PyObject* {
     try {
       PyFunction* function = AsFunction(self);
-      if (kwnames != nullptr && PyTuple_GET_SIZE(kwnames) != 0)
-        FailKeywords(function->opt_name, kwnames);
+      if (kwnames != nullptr && PyTuple_GET_SIZE(kwnames) != 0) {
+        return CallByName(self, args, count, kwnames);
+      }
       Arguments arguments(function->opt_name, /*takes_big_ints=*/true);
       arguments.ReportTraced();
       CallFrame frame(arguments.loans());
@@ -93,6 +103,7 @@ void DeallocateFunction(PyObject* self) {
   Py_CLEAR(function->opt_name);
   Py_CLEAR(function->opt_reference);
   Py_CLEAR(function->opt_doc);
+  Py_CLEAR(function->opt_metadata);
   DeallocateObject(self);
 }
 
@@ -122,6 +133,8 @@ PyMemberDef function_members[] = {
      "How graphs and artifacts name it: a global name or '/path/library.so::symbol'; None if it "
      "has no name."},
     {"doc", T_OBJECT, offsetof(PyFunction, opt_doc), READONLY, "Its documentation, or None."},
+    {"metadata", T_OBJECT, offsetof(PyFunction, opt_metadata), READONLY,
+     "What its library exports about it, as a text in JSON, or None."},
     {"release_gil", T_BOOL, offsetof(PyFunction, release_gil), 0,
      "Whether calls release the GIL. False saves some 40 ns a call, for a short kernel that waits "
      "for no other Python thread. GRAPHFFI_RELEASE_GIL gives the default, which is True."},
@@ -135,8 +148,10 @@ PyType_Slot function_slots[] = {
     {Py_tp_repr, reinterpret_cast<void*>(&ReprFunction)},
     {Py_tp_methods, function_methods},
     {Py_tp_members, function_members},
-    {Py_tp_doc, const_cast<char*>("Function(callable)\n--\n\n"
-                                  "A function of the runtime, called with positional arguments.")},
+    {Py_tp_doc,
+     const_cast<char*>("Function(callable)\n--\n\n"
+                       "A function of the runtime, called with arguments by position, or by "
+                       "name where its library names them.")},
     {0, nullptr},
 };
 
@@ -283,15 +298,17 @@ void DefineFunction(py::module_& module) {
              "The path and symbol of a function of apache-tvm-ffi's runtime, or None.");
   module.def(
       "describe_function",
-      [](py::handle self, py::object name, py::object reference, py::object doc) {
+      [](py::handle self, py::object name, py::object reference, py::object doc,
+         py::object metadata) {
         HandleOf(self, function_type);
         PyFunction* function = AsFunction(self.ptr());
         ReplaceText(&function->opt_name, name);
         ReplaceText(&function->opt_reference, reference);
         ReplaceText(&function->opt_doc, doc);
+        ReplaceText(&function->opt_metadata, metadata);
       },
       py::arg("function"), py::arg("name"), py::arg("reference"), py::arg("doc"),
-      "Say what a new function is called.");
+      py::arg("metadata"), "Say what a new function is called.");
 }
 
 }  // namespace graphffi::bindings

@@ -18,6 +18,7 @@ struct PyFunction {
   PyObject* opt_name;       // str, for errors and repr
   PyObject* opt_reference;  // str, the kernel reference by which graphs name it
   PyObject* opt_doc;        // str
+  PyObject* opt_metadata;   // str, as its library exports it
   char release_gil;
 };
 

@@ -10,6 +10,7 @@
 
 #include "bindings/define.h"
 #include "bindings/function.h"
+#include "call/describe_tensor.h"
 #include "call/error.h"
 #include "call/global_function.h"
 #include "call/returned.h"
@@ -110,7 +111,7 @@ void PlanFunction::Call(const TVMFFIAny* args, int32_t num_args) const {
 void PlanFunction::CheckArguments(const TVMFFIAny* args, int32_t num_args) const {
   if (num_args != this->num_args()) {
     throw Error("TypeError", signature_.subject() + ": expected " +
-                                 std::to_string(this->num_args()) + " arguments, got " +
+                                 Counted(this->num_args(), "argument") + ", got " +
                                  std::to_string(num_args));
   }
   for (int32_t i = 0; i < num_args; ++i) {

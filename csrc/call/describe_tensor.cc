@@ -46,6 +46,10 @@ constexpr DeviceType kDevices[] = {
 
 }  // namespace
 
+std::string Counted(int64_t count, const char* noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
 std::string DTypeName(DLDataType dtype) {
   const bool is_complex = dtype.code == kDLComplex;
   if (is_complex) dtype.code = kDLFloat;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors, data types and devices in texts.
+// Tensors, data types, devices and numbers of things in texts.
 #pragma once
 
 #include <tvm/ffi/c_api.h>
@@ -8,6 +8,9 @@
 #include <string_view>
 
 namespace graphffi {
+
+/// "1 byte", "2 bytes".
+std::string Counted(int64_t count, const char* noun);
 
 /// "float32[2, 3] on cuda:0". \throws Error
 std::string DescribeTensor(const DLTensor& tensor);

@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "call/describe_tensor.h"
 #include "call/error.h"
 #include "call/value.h"
 
@@ -48,9 +49,7 @@ uint64_t Hash(const DLTensor& tensor) {
   return hash;
 }
 
-std::string Bytes(size_t count) {
-  return std::to_string(count) + (count == 1 ? " byte" : " bytes");
-}
+std::string Bytes(size_t count) { return Counted(static_cast<int64_t>(count), "byte"); }
 
 }  // namespace
 
@@ -113,7 +112,7 @@ void DebugChecks::ForEach(Plan::Op op, Visit&& visit) {
   const bool are_inputs = op == Plan::Op::kInput;
   const Bank& bank = are_inputs ? declared_.inputs : declared_.outputs;
   for (int32_t k = 0; k < bank.size; ++k) {
-    const std::string name = (are_inputs ? "input '" : "output '") +
+    const std::string name = (!are_inputs && k < declared_.num_fresh ? "result '" : "operand '") +
                              declared_.opt_names->NameOf(op, static_cast<size_t>(k));
     const Slot slot = bank.slot(k);
     const bool is_list = slot.count != Slot::kSingle;

@@ -16,6 +16,7 @@ from .._build.cache import write_text
 from .._definition.define_text import TODO, define_text
 from .._definition.op_text import op_texts, parse_op_text
 from .._definition.parameter import is_name
+from .._definition.stub_text import stub_text
 from .._values.metadata import TENSORS, describe_function, describe_type, parameters_of
 from .._values.module import Module, load_module
 from .generate_module import definitions_of_module, is_module_name
@@ -51,8 +52,19 @@ from pathlib import Path
 
 import graphffi
 {kernels}'''
-# Names in that file, and in the rules of its ops: an op of that name would take their place.
-_USED: Final = ("Path", "graphffi", "min", "max", "len")
+_HEAD_OF_STUBS: Final = '''\
+"""Types of the ops of {file}, by graphffi generate --stubs.
+
+A new run writes each part from "generated" to "end" again, but for those that were edited.
+"""
+
+import graphffi
+'''
+# Names in these files, and in the rules of ops: an op of that name would take their place.
+_USED: Final = (
+    *("Path", "graphffi", "min", "max", "len"),
+    *("bool", "float", "int", "list", "str", "tuple"),
+)
 
 
 @dataclass
@@ -78,7 +90,9 @@ class Generated:
     left_out: dict[str, str] = field(default_factory=dict)
 
 
-def generate(sources: Sequence[str], output: str, namespace: str | None, *, check: bool) -> Outcome:
+def generate(
+    sources: Sequence[str], output: str, namespace: str | None, *, check: bool, stubs: bool = False
+) -> Outcome:
     """Writes definitions, or says whether they are up to date.
 
     Args:
@@ -87,6 +101,7 @@ def generate(sources: Sequence[str], output: str, namespace: str | None, *, chec
         output: The Python file.
         namespace: Of the ops; default: the file's name without ``lib`` and suffix.
         check: Whether to write nothing, with the status 1 where something would change.
+        stubs: Whether to write the ops' types for type checkers in place of definitions.
 
     Raises:
         ValueError: If a source is none of these.
@@ -104,7 +119,11 @@ def generate(sources: Sequence[str], output: str, namespace: str | None, *, chec
         raise ValueError(
             f"graphffi generate: namespace: expected an identifier, got {names!r}; pass --namespace"
         )
-    head, blocks, left_out = _blocks(sources, names, target.parent)
+    if stubs and target.suffix != ".pyi":
+        raise ValueError(
+            f"graphffi generate: --stubs: expected -o with a file <name>.pyi, got {output!r}"
+        )
+    head, blocks, left_out = _blocks(sources, names, target.parent, stubs=stubs)
     made = merged(old, head, blocks)
     made.left_out = left_out
     is_changed = made.text != old
@@ -117,7 +136,7 @@ def generate(sources: Sequence[str], output: str, namespace: str | None, *, chec
 
 
 def _blocks(
-    sources: Sequence[str], namespace: str, folder: Path
+    sources: Sequence[str], namespace: str, folder: Path, *, stubs: bool
 ) -> tuple[str, dict[str, str], dict[str, str]]:
     """The head of a new file, the text of each definition, and why there is none of the others."""
     first, others = sources[0], sources[1:]
@@ -130,8 +149,8 @@ def _blocks(
         named = first
     elif not others:
         module = load_module(first)
-        blocks, left_out = library_blocks(module, namespace)
-        return _head(Path(first).name, [first], folder), blocks, left_out
+        blocks, left_out = library_blocks(module, namespace, stubs=stubs)
+        return _head(Path(first).name, [first], folder, stubs=stubs), blocks, left_out
     else:
         raise ValueError(
             f"graphffi generate: expected a library, .json files, or a module with templates and "
@@ -145,13 +164,21 @@ def _blocks(
             left_out[name] = "its name is one that the file itself uses"
             continue
         kernel = kernels[name](op) if name in kernels else ""
+        if stubs:
+            try:
+                blocks[name] = stub_text(f"{namespace}::{name}", op.fields)
+            except ValueError as error:
+                left_out[name] = str(error)
+            continue
         text = define_text(f"{namespace}::{name}", kernel, op.fields)
         blocks[name] = text + reference_text(name, op.reference)
-    return _head(named, libraries, folder), blocks, left_out
+    return _head(named, libraries, folder, stubs=stubs), blocks, left_out
 
 
-def _head(named: str, libraries: Sequence[str], folder: Path) -> str:
-    """The beginning of a new file, which loads libraries."""
+def _head(named: str, libraries: Sequence[str], folder: Path, *, stubs: bool) -> str:
+    """The beginning of a new file, which loads libraries, but for stubs."""
+    if stubs:
+        return _HEAD_OF_STUBS.format(file=named)
     kernels = ""
     for i, library in enumerate(libraries):
         relative = os.path.relpath(os.path.realpath(library), os.path.realpath(folder))
@@ -265,7 +292,9 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def library_blocks(module: Module, namespace: str) -> tuple[dict[str, str], dict[str, str]]:
+def library_blocks(
+    module: Module, namespace: str, *, stubs: bool = False
+) -> tuple[dict[str, str], dict[str, str]]:
     """The definition of each function that takes tensors; why there is none of the others."""
     assert module.path is not None
     texts = op_texts(module.path)
@@ -286,10 +315,13 @@ def library_blocks(module: Module, namespace: str) -> tuple[dict[str, str], dict
                 fields = parse_op_text(name, texts[name])
             else:
                 fields = _fields(module, name)
+            fields.setdefault("doc", doc)
+            if stubs:
+                blocks[name] = stub_text(f"{namespace}::{name}", fields)
+                continue
         except ValueError as error:
             left_out[name] = str(error)
             continue
-        fields.setdefault("doc", doc)
         blocks[name] = define_text(f"{namespace}::{name}", f"_kernels.{name}", fields)
     return blocks, left_out
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from .._definition.op_text import op_texts, parse_op_text
 from .._kernels.elf_texts import exported_texts
-from .._values.metadata import describe_function
+from .._values.metadata import describe_metadata
 from .._values.module import Module, load_module
 from .outcome import Outcome
 
@@ -48,10 +48,9 @@ def _functions(module: Module) -> Iterator[dict[str, Any]]:
     for name in module.function_names():
         if module.implements_function(name, query_imports=True):
             metadata = module.get_function_metadata(name, query_imports=True) or {}
-            schema = metadata.get("type_schema")
             yield {
                 "name": name,
-                "signature": describe_function(name, schema if isinstance(schema, dict) else {}),
+                "signature": describe_metadata(name, metadata),
                 "doc": module.get_function_doc(name, query_imports=True) or "",
                 "metadata": metadata,
             }

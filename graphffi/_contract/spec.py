@@ -17,8 +17,6 @@ from .size import allow_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .._core import Tensor
-
 _T = TypeVar("_T")
 _MOST_ELEMENTS: Final = 2**59
 
@@ -93,7 +91,7 @@ def like(x: _T, *, shape: Sequence[Any] | None = None, dtype: Any = None, device
     return cast("_T", spec)
 
 
-def empty(shape: Sequence[Any], dtype: Any, device: Any = None) -> Tensor:
+def empty(shape: Sequence[Any], dtype: Any, device: Any = None) -> Any:
     """A result of the given shape and dtype.
 
     Args:
@@ -102,9 +100,10 @@ def empty(shape: Sequence[Any], dtype: Any, device: Any = None) -> Tensor:
         device: Default: the device of the op's first tensor operand.
 
     Returns:
-        The `TensorSpec` of a row-major contiguous tensor; for type checkers, the tensor.
+        The `TensorSpec` of a row-major contiguous tensor; `Any` for type checkers, since rules are
+        annotated with the tensors of any framework.
     """
-    return cast("Tensor", TensorSpec(_sizes(shape), dtype, device))
+    return TensorSpec(_sizes(shape), dtype, device)
 
 
 @per_tensor

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .._values.keywords import values_by_name
 from .._values.nested import flat
 from .parameter import MISSING, Attribute, Operand
 
@@ -62,19 +63,11 @@ def _by_name(
     kwargs: Mapping[str, Any],
     problems: list[str],
 ) -> dict[str, Any]:
-    if len(args) > len(parameters):
-        problems.append(f"expected at most {len(parameters)} arguments, got {len(args)}")
-    values: dict[str, Any] = {}
-    for parameter, value in zip(parameters, args, strict=False):
-        name = parameter.name
-        values[name] = value
+    values = values_by_name([parameter.name for parameter in parameters], args, kwargs, problems)
+    for parameter in parameters[: len(args)]:
         if parameter.by_name:
+            name = parameter.name
             problems.append(f"argument {name!r}: expected by name, got by position; pass {name}=")
-    for name, value in kwargs.items():
-        if name in values:
-            problems.append(f"argument {name!r}: expected one value, got two")
-        else:
-            values[name] = value
     return values
 
 

@@ -27,6 +27,7 @@ from .._frameworks.tracing import is_proxy, report_to_tracer
 from .._kernels.declared import facts_of
 from .._kernels.kernel import kernel_reference
 from .._values.describe import describe, is_numpy_scalar, is_tensor
+from .._values.keywords import arguments_in_order, parameter_names
 from .parameter import way_out
 
 if TYPE_CHECKING:
@@ -108,7 +109,10 @@ def call_directly(function: Any, *args: Any, **named: Any) -> None:
     """
     refuse_trace_without_plugin("graphffi.Function")
     try:
-        call = _pack_direct(*facts_of(function), args, list(named))
+        facts = facts_of(function)
+        if named:
+            args = tuple(arguments_in_order(facts[1], parameter_names(function), args, named))
+        call = _pack_direct(*facts, args)
         framework_of(call.subject, [*call.inputs, *call.mutated]).call_raw(call, [])
     except (TypeError, ValueError) as error:
         report_to_tracer(type(error).__name__, error.args[0])
@@ -122,13 +126,8 @@ def _pack_direct(
     allow_cuda_graph: bool,
     has_side_effect: SideEffect,
     args: Sequence[Any],
-    keywords: list[str],
 ) -> CanonicalCall:
     """The call; the other parameters are what `facts_of` gives."""
-    if keywords:
-        raise TypeError(
-            f"{name}: expected positional arguments only, got the keyword '{keywords[0]}'"
-        )
     packer = _DirectPacker(reference, name)
     packer.note_written(args if writes is None else [args[i] for i in writes if i < len(args)])
     items = [packer.item(f"{name}: argument #{i}", value) for i, value in enumerate(args)]

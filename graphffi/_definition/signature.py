@@ -116,6 +116,7 @@ def _is_tensor_type(annotation: Any) -> bool:
     """graphffi.Tensor, or a framework's own class of that role."""
     if annotation is Tensor:
         return True
+    annotation = typing.get_origin(annotation) or annotation  # numpy.typing.NDArray[...]
     return isinstance(annotation, type) and (  # that of jax has dots in its name
         (annotation.__name__.rpartition(".")[2], annotation.__module__.partition(".")[0])
         in (("Tensor", "torch"), ("Array", "jax"), ("Tensor", "tvm_ffi"), ("ndarray", "numpy"))

@@ -42,11 +42,11 @@ def check_updated(call: CanonicalCall, num_results: int) -> None:
 def name_of(call: CanonicalCall, num_results: int, i: int) -> str:
     """The name in errors of tensor `i` of the inputs and the updated ones."""
     inputs, _, outputs = call.names.partition(" -> ")
-    kind, listed, letter, place = "input", inputs, "i", i
+    listed, letter, place = inputs, "i", i
     if i >= len(call.inputs):
-        kind, listed, letter, place = "output", outputs, "o", i - len(call.inputs) + num_results
+        listed, letter, place = outputs, "o", i - len(call.inputs) + num_results
     name = listed.split(", ")[place] if call.names else f"{letter}{place}"
-    return f"{kind} {name!r}"
+    return f"operand {name!r}"
 
 
 def _problem(tensor: Any) -> str | None:

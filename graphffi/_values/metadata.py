@@ -53,6 +53,14 @@ def view_of(parameter: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return view
 
 
+def describe_metadata(name: str, metadata: Mapping[str, Any]) -> str:
+    """Return what a library's metadata says of a function: types, or only names of parameters."""
+    schema, names = metadata.get("type_schema"), metadata.get("parameters")
+    if isinstance(names, list) and schema is None:
+        return f"{name}({', '.join(map(str, names))})"
+    return describe_function(name, schema if isinstance(schema, dict) else {})
+
+
 def describe_function(name: str, schema: Mapping[str, Any]) -> str:
     """Return a signature, such as ``add(int, int) -> int``."""
     params = parameters_of(schema)

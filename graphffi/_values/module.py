@@ -69,9 +69,9 @@ class Module(_core.Object):
             )
         # A graph can name what a file exports; what an import provides has no such name.
         reference = f"{self.path}::{name}" if self.path and own is not None else None
-        _core.describe_function(
-            function, name, reference, self.get_function_doc(name, query_imports=own is None)
-        )
+        doc = self.get_function_doc(name, query_imports=own is None)
+        metadata = self._metadata_text(name, query_imports=own is None)
+        _core.describe_function(function, name, reference, doc, metadata)
         return function
 
     def __getattr__(self, name: str) -> _core.Function:
@@ -161,7 +161,7 @@ class Module(_core.Object):
 
         text = None
         try:
-            text = get_global_func("ffi.ModuleGetFunctionMetadata")(self, name, query_imports)
+            text = self._metadata_text(name, query_imports=query_imports)
             if text is None:
                 return None
             metadata: dict[str, Any] = json.loads(text)
@@ -189,6 +189,11 @@ class Module(_core.Object):
     @property
     def _title(self) -> str:
         return f"module {self.path!r}" if self.path else "module"
+
+    def _metadata_text(self, name: str, *, query_imports: bool) -> str | None:
+        get = get_global_func("ffi.ModuleGetFunctionMetadata")
+        text: str | None = get(self, name, query_imports)
+        return text
 
     def _find(self, name: str, *, query_imports: bool) -> _core.Function | None:
         get = get_global_func("ffi.ModuleGetFunction")

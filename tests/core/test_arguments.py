@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -194,6 +195,72 @@ def test_keywords_are_refused(kernels: graphffi.Module) -> None:
         TypeError, match=r"echo: expected positional arguments only, got the keyword 'v"
     ):
         kernels.echo(value=1)
+
+
+NAMED = r"""
+#define NAMED(name, text)                                                                         \
+  extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_##name(void*, const TVMFFIAny* args, int32_t count, \
+                                                     TVMFFIAny* result) {                         \
+    result->type_index = kTVMFFIFloat;                                                            \
+    result->v_float64 = count == 2 ? args[0].v_float64 - args[1].v_float64 : count;               \
+    return 0;                                                                                     \
+  }                                                                                               \
+  extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi__metadata_##name(                                   \
+      void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {                                      \
+    TVMFFIByteArray bytes = {text, sizeof(text) - 1};                                             \
+    return TVMFFIStringFromByteArray(&bytes, result);                                             \
+  }
+NAMED(subtract, "{\"parameters\": [\"a\", \"function\"]}")
+NAMED(nothing, "{\"parameters\": []}")
+NAMED(number, "{\"parameters\": 3}")
+NAMED(numbers, "{\"parameters\": [1, 2]}")
+NAMED(broken, "{\"parameters\": [")
+NAMED(listed, "[1]")
+"""
+
+
+@pytest.fixture(scope="module")
+def named() -> graphffi.Module:
+    return graphffi.cpp.load_inline("named_parameters", cpp_sources=NAMED)
+
+
+def test_arguments_have_the_names_that_a_library_exports(named: graphffi.Module) -> None:
+    for function in (named.subtract, named["subtract"]):
+        assert function(function=2.0, a=5.0) == function(5.0, function=2.0) == 3
+    assert named.nothing(**{}) == 0
+    assert json.loads(named.subtract.metadata or "") == {"parameters": ["a", "function"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "keywords", "text"),
+    [
+        ("subtract", (1.0,), {"a": 2.0}, "subtract: argument 'a': expected one value, got two; a"),
+        (
+            "subtract",
+            (),
+            {"b": 2.0, "a": 1.0},
+            "subtract: argument 'b': expected a known name; argument 'function': expected a value, "
+            "got nothing; parameters: a, function; given: b, a",
+        ),
+        (
+            "subtract",
+            (1.0, 2.0, 3.0),
+            {"c": 1},
+            "subtract: expected at most 2 arguments, got 3; argument 'c': expected a known name; "
+            "parameters: a, function; given: 3 by position, c",
+        ),
+        ("nothing", (), {"a": 1}, "'a': expected a known name; parameters: none; given: a"),
+        *(
+            (name, (), {"a": 1}, "expected positional arguments only, got the keyword 'a'; no meta")
+            for name in ("number", "numbers", "broken", "listed")
+        ),
+    ],
+)
+def test_wrong_names_of_arguments_are_refused(
+    named: graphffi.Module, name: str, args: Any, keywords: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(TypeError, match=text):
+        named[name](*args, **keywords)
 
 
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 100])

@@ -15,6 +15,7 @@ import pytest
 import graphffi
 from graphffi._command.command import main
 from graphffi._definition.define_text import define_text
+from graphffi._definition.stub_text import stub_text
 
 from .conftest import HERE
 
@@ -102,6 +103,58 @@ def test_check_says_what_is_out_of_date(plain: str, tmp_path: Path, capsys: Any)
     status, facts = generate(plain, "-o", output, "--check", capsys=capsys)
     assert (status, facts["state"]) == (1, "out of date")
     assert not output.exists()
+
+
+def test_stubs_have_the_parameters_of_a_librarys_ops(
+    plain: str, tmp_path: Path, capsys: Any
+) -> None:
+    library = graphffi.cpp.build("op_library", [HERE / "op_library.cc"], extra_cflags=["-O1"])
+    output = tmp_path / "ops.pyi"
+    _, facts = generate("--stubs", library, "-o", output, "--namespace", "made", capsys=capsys)
+    assert (facts["state"], facts["left_out"]) == ("written", {})
+    text = output.read_text()
+    assert (
+        '@graphffi.op("made::rms_norm")\n'
+        "def rms_norm(x: graphffi.Tensor, weight: graphffi.Tensor, eps: float = 1e-06)"
+        " -> graphffi.Tensor:\n"
+        '    """Root-mean-square norm.\n\n    Over the last dimension.\n    """\n'
+    ) in text
+    assert (
+        "def accumulate(sum: graphffi.Tensor, xs: list[graphffi.Tensor], "
+        "bias: graphffi.Tensor | None = None) -> graphffi.Tensor: ...\n"
+    ) in text
+    assert "-> tuple[graphffi.Tensor, graphffi.Tensor]: ..." in text
+    again = ("--stubs", library, "-o", output, "--namespace", "made", "--check")
+    assert generate(*again, capsys=capsys)[0] == 0
+    _, facts = generate("--stubs", plain, "-o", output, capsys=capsys)
+    assert facts["written"] == ["same"]
+    assert facts["left_out"]["scale"] == "the library does not say what it takes and returns"
+    assert main(["generate", "--stubs", plain, "-o", str(tmp_path / "ops.py")]) == 1
+    assert "--stubs: expected -o with a file <name>.pyi, got" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("schema", "doc", "text"),
+    [
+        (
+            "(Tensor x, *, dtype kind='int8', Device? at=None, float f=1e999, int[] sizes=[1, 2])"
+            " -> ()",
+            "",
+            "(x: graphffi.Tensor, *, kind: graphffi.dtype = ..., at: graphffi.Device | None = None,"
+            " f: float = ..., sizes: list[int] = ...) -> None: ...",
+        ),
+        (
+            "(Tensor x, str s='a\"b', bool b=True) -> Tensor",
+            'Says "\\".',
+            "(x: graphffi.Tensor, s: str = 'a\"b', b: bool = True) -> graphffi.Tensor:\n"
+            '    "Says \\"\\\\\\"."',
+        ),
+    ],
+)
+def test_stubs_hold_what_python_can_write(schema: str, doc: str, text: str) -> None:
+    written = stub_text("made::op", {"schema": schema, "doc": doc})
+    ast.parse(written)
+    assert written == f'@graphffi.op("made::op")\ndef op{text}\n'
 
 
 DEFINITION = {

@@ -22,26 +22,26 @@ def test_operands_that_share_memory_are_not_updated() -> None:
     a, b = np.zeros(8, np.float32), np.zeros(4, np.float32)
     own = "memory of its own, got memory shared with"
     for y, x, zs, text in (
-        (a, a, [], f"output 'y': expected {own} input 'x'; pass a copy of one of them"),
-        (a[1:], a[:-1], [], f"output 'y': expected {own} input 'x'"),
-        (a[::2], a[::-1], [], f"output 'y': expected {own} input 'x'"),
-        (graphffi.from_dlpack(a), a[2:3], [], f"output 'y': expected {own} input 'x'"),
-        (a[:4], b, [b[:2], a[3:]], f"output 'zs\\[0\\]': expected {own} input 'x'"),
-        (a[:4], b, [a[4:], a[3:]], f"output 'zs\\[1\\]': expected {own} output 'y'"),
+        (a, a, [], f"operand 'y': expected {own} operand 'x'; pass a copy of one of them"),
+        (a[1:], a[:-1], [], f"operand 'y': expected {own} operand 'x'"),
+        (a[::2], a[::-1], [], f"operand 'y': expected {own} operand 'x'"),
+        (graphffi.from_dlpack(a), a[2:3], [], f"operand 'y': expected {own} operand 'x'"),
+        (a[:4], b, [b[:2], a[3:]], f"operand 'zs\\[0\\]': expected {own} operand 'x'"),
+        (a[:4], b, [a[4:], a[3:]], f"operand 'zs\\[1\\]': expected {own} operand 'y'"),
         (
             np.lib.stride_tricks.as_strided(a, (4,), (0,)),
             b,
             [],
-            "output 'y': expected elements that do not overlap, got an expanded array",
+            "operand 'y': expected elements that do not overlap, got an expanded array",
         ),
     ):
         with pytest.raises(ValueError, match=f"test_op::shared: {text}"):
             op(y, x, zs)
-    with pytest.raises(ValueError, match=f"output 'o0': expected {own} input 'i0'"):
+    with pytest.raises(ValueError, match=f"operand 'o0': expected {own} operand 'i0'"):
         graphffi.call_tvm_ffi(raw, a, a, mutates=[0])
-    with pytest.raises(ValueError, match=f"output 'o1': expected {own} output 'o0'"):
+    with pytest.raises(ValueError, match=f"operand 'o1': expected {own} operand 'o0'"):
         graphffi.call_tvm_ffi(raw, a, a[4:], mutates=[0, 1])
-    with pytest.raises(ValueError, match=f"output 'o1': expected {own} input 'i0'"):
+    with pytest.raises(ValueError, match=f"operand 'o1': expected {own} operand 'i0'"):
         graphffi.call_tvm_ffi(raw, a[:0], a, a, mutates=(0, 1))
     op(a[::2], a[1::2], [b[:2], b[2:], b[:0]])
     op(a, a[:0], [])

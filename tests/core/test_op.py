@@ -294,7 +294,7 @@ def test_scalars_of_numpy_are_operands_without_dimensions() -> None:
     assert (type(y), y.shape, y.tolist()) == (np.ndarray, (), 6)
     update = graphffi.define_op("test_op::scalar", schema="(Tensor(a!) x) -> ()", kernel=WRITE)
     with pytest.raises(
-        ValueError, match="output 'x': expected a writable array to update in place"
+        ValueError, match="operand 'x': expected a writable array to update in place"
     ):
         update(np.float32(1))
 

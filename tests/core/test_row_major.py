@@ -63,7 +63,7 @@ def test_tensors_of_the_runtime_are_refused_by_name() -> None:
     op = define("(Tensor x) -> Tensor out", lambda *_: None)
     x = graphffi.from_dlpack(np.zeros((6, 4), np.float32).T)
     with pytest.raises(
-        ValueError, match=rf"^{op.name}: input 'x': expected a row-major tensor, got "
+        ValueError, match=rf"^{op.name}: operand 'x': expected a row-major tensor, got "
     ):
         op(x)
 

@@ -95,6 +95,18 @@ def test_names_that_get_a_value_later_are_no_obstacle() -> None:
     assert parameters == (Operand("x"),)
 
 
+def test_annotations_may_be_arrays_of_a_data_type() -> None:
+    array = pytest.importorskip("numpy.typing").NDArray[pytest.importorskip("numpy").float32]
+
+    def rule(x: array, xs: list[array], bias: array | None = None) -> tuple[array, array]:
+        return (array and x, array and x)
+
+    signature = from_function("lib::f", rule, ())
+    bias = Operand("bias", "optional", required=False)
+    assert signature.parameters == (Operand("x"), Operand("xs", "list"), bias)
+    assert signature.results == ("out0", "out1")
+
+
 def test_annotations_may_be_quoted_twice() -> None:
     def rule(x: "Tensor", n: "int" = 1) -> "Tensor":  # noqa: UP037
         return graphffi.like(x)

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 import graphffi
+from graphffi._command.command import main
+
+from .conftest import HERE
 
 PROGRAM = """\
 from typing import NamedTuple
@@ -65,6 +68,68 @@ def use(x: Tensor, plain: graphffi.Op) -> None:
 """
 
 
+# Operands and results are those of the user's framework; `ops` is a library's, with a stub.
+TYPED = """\
+from typing import TYPE_CHECKING
+
+import graphffi
+import jax
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import ops
+else:
+    ops = graphffi.load_ops("libops.so")
+
+Floats = NDArray[np.float32]
+
+
+@graphffi.op("typed::scale", kernel="typed.scale")
+def scale(x: torch.Tensor, factor: float = 2.0) -> torch.Tensor:
+    graphffi.check(x.shape[0] % 2 == 0, "operand 'x': expected an even size")
+    return graphffi.like(x, shape=[x.shape[0] // 2, *x.shape[1:]])
+
+
+@graphffi.op("typed::add", kernel="typed.add")
+def add(x: jax.Array, bias: jax.Array | None = None) -> jax.Array:
+    return graphffi.like(x)
+
+
+@graphffi.op("typed::join", kernel="typed.join")
+def join(xs: list[Floats]) -> tuple[Floats, Floats]:
+    return graphffi.like(xs[0]), graphffi.empty(xs[1].shape, "float32")
+
+
+def use(x: torch.Tensor, y: jax.Array, z: Floats) -> jax.Array:
+    torch.relu(scale(x, 0.5))
+    first: Floats = join([z, z])[0]
+    ops.rms_norm(x, x, eps=1e-5)
+    ops.accumulate(z, [z, first], bias=None)
+    ops.rms_norm.register_vjp(lambda grad, saved: (grad, None))
+    scale(3.0, 2)  # wrong: a number
+    scale(y)  # wrong: the other framework's
+    scale(x, "2")  # wrong: str
+    add(y, bias=x)  # wrong: the other framework's
+    join(z)  # wrong: no list
+    scale(x).median_of  # wrong: no member of a tensor
+    count: int = add(y)  # wrong: a tensor
+    ops.rms_norm(x)  # wrong: weight
+    ops.rms_norm(x, x, "1e-5")  # wrong: str
+    ops.rms_norm(x, x, epsilon=1e-5)  # wrong: epsilon
+    ops.accumulate(x, x)  # wrong: no list
+    ops.layer_norm(x)  # wrong: no op
+    return scale(x)  # wrong: the other framework's
+"""
+# In place of these packages, which checkers read for a minute.
+FRAMEWORKS = {
+    "torch": "class Tensor:\n    shape: tuple[int, ...]\n    dtype: object\n\n"
+    "def relu(input: Tensor) -> Tensor: ...\n",
+    "jax": "class Array: ...\n",
+}
+
+
 @pytest.fixture
 def project(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
@@ -73,11 +138,24 @@ def project(tmp_path):
     return tmp_path
 
 
+@pytest.fixture
+def typed_project(tmp_path):
+    (tmp_path / "program.py").write_text(TYPED)
+    for name, text in FRAMEWORKS.items():
+        (tmp_path / f"{name}.pyi").write_text(text)
+    library = graphffi.cpp.build("op_library", [HERE / "op_library.cc"], extra_cflags=["-O1"])
+    assert main(["generate", "--stubs", library, "-o", str(tmp_path / "ops.pyi")]) == 0
+    return tmp_path
+
+
 def lines_of(output: str) -> set[int]:
     return {int(line) for line in re.findall(r"program\.py:(\d+)(?::\d+)*:? (?:- )?error", output)}
 
 
-WRONG = {n for n, line in enumerate(PROGRAM.splitlines(), 1) if "# wrong" in line}
+def wrong_lines(program: str) -> set[int]:
+    return {n for n, line in enumerate(program.splitlines(), 1) if "# wrong" in line}
+
+
 PACKAGES = {
     name: Path(importlib.util.find_spec(name).origin).parent
     for name in ("graphffi", "graphffi_torch", "graphffi_jax")
@@ -88,6 +166,17 @@ PACKAGES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
 def test_checkers_find_wrong_calls_and_no_others(checker, project):
+    assert_found(checker, project, PROGRAM)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+def test_checkers_know_operands_of_one_framework_and_ops_of_a_stub(checker, typed_project):
+    assert_found(checker, typed_project, TYPED)
+
+
+def assert_found(checker: str, project: Path, program: str) -> None:
+    """The checker reports the program's wrong lines, and no others."""
     pytest.importorskip(checker)
     if not list(metadata.distributions(name="graphffi")):
         pytest.skip("graphffi is on a path only, which checkers do not see")
@@ -102,7 +191,7 @@ def test_checkers_find_wrong_calls_and_no_others(checker, project):
         capture_output=True,
         text=True,
     )
-    assert lines_of(result.stdout) == WRONG, result.stdout + result.stderr
+    assert lines_of(result.stdout) == wrong_lines(program), result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("name", PACKAGES)

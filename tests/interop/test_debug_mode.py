@@ -19,15 +19,15 @@ HERE = Path(__file__).resolve().parent
 GOOD = [[2.0, 4.0, 6.0], [1.0, 1.0]]
 # As in stray.cc: what the kernel does, and what is said of it.
 STRAYS: dict[str, str] = {
-    "behind": "output 'out': expected writes within its 12 bytes, got some up to 4 bytes after its "
+    "behind": "result 'out': expected writes within its 12 bytes, got some up to 4 bytes after its "
     "end; mend the kernel, or the shape rule",
-    "in front": "output 'out': expected writes within its 12 bytes, got some from 4 bytes before "
+    "in front": "result 'out': expected writes within its 12 bytes, got some from 4 bytes before "
     "its beginning; mend the kernel, or the shape rule",
-    "operand": "input 'x': expected the call to leave it unchanged, got other contents; name it "
+    "operand": "operand 'x': expected the call to leave it unchanged, got other contents; name it "
     "in mutates=, or let the kernel write into a copy",
-    "kept": "input 'x': expected no view of it after the call, got one that the kernel keeps; copy "
-    "the data",
-    "updated": "output 'cache': expected writes within its 8 bytes, got some up to 8 bytes after "
+    "kept": "operand 'x': expected no view of it after the call, got one that the kernel keeps; "
+    "copy the data",
+    "updated": "operand 'cache': expected writes within its 8 bytes, got some up to 8 bytes after "
     "its end; mend the kernel, or the shape rule",
     "workspace": "workspace: expected writes within its 16 bytes, got some up to 1 byte after its "
     "end; mend the kernel, or the shape rule",

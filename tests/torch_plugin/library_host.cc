@@ -106,7 +106,8 @@ void CallOnce(const Library& library, int i) {
   CHECK(library.main_into(nullptr, arguments, 3, nullptr) == 0);
   CHECK(sums.data[3] == 4.0F);
   CHECK(library.main_into(nullptr, arguments, 2, nullptr) == -1);
-  CHECK(TakeError() == "TypeError: main_into: expected 1 operands and 2 results, got 2 arguments");
+  CHECK(TakeError() ==
+        "TypeError: main_into: expected 1 operand and 2 results, got 2 arguments; operands: x");
   Matrix wrong(rows, 5, 1);
   TVMFFIAny other = wrong.AsArgument();
   CHECK(library.main(nullptr, &other, 1, &result) == -1);

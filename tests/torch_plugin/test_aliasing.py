@@ -116,7 +116,7 @@ def test_expanded_operands_are_read(accumulate: Any, mode: str) -> None:
 @pytest.mark.parametrize(
     ("operands", "message"),
     [
-        (lambda base: (base[:4], base[2:6]), "got memory shared with input 'x'"),
+        (lambda base: (base[:4], base[2:6]), "got memory shared with operand 'x'"),
         (lambda base: (base[:1].expand(4), base[4:]), "got an expanded tensor"),
     ],
     ids=["overlapping", "expanded"],

@@ -72,10 +72,10 @@ def test_calls_name_dimensions_and_sizes() -> None:
     messages = [line for line in conditions.split("\t") if line.startswith("check ")]
     sizes = [re.sub(r"^check \d+ ValueError |\d+(?=\})", "", line) for line in messages[4:]]
     assert sizes == [
-        "output 'out': expected size {} of 'n' as in operand 'x', got {}",
-        "output 'out': expected size {} of 'm' as in operand 'x', got {}",
+        "result 'out': expected size {} of 'n' as in operand 'x', got {}",
+        "result 'out': expected size {} of 'm' as in operand 'x', got {}",
         "operand 'x': expected size 3 of 'm' as in the exported program, got {}",
-        "output 'out': expected size 3 of 'm' as in the exported program, got {}",
+        "result 'out': expected size 3 of 'm' as in the exported program, got {}",
     ]
 
 

@@ -306,7 +306,7 @@ def test_outputs_that_share_memory_with_inputs_are_refused() -> None:
     x, y = torch.ones(4), torch.zeros(4)
     assert op(x, y) is y
     with pytest.raises(
-        ValueError, match=r"output 'total': expected memory of its own, got memory shared with inp"
+        ValueError, match=r"operand 'total': expected memory of its own, got memory shared with op"
     ):
         op(x, x)
     with pytest.raises(ValueError, match="expected elements that do not overlap"):

@@ -62,6 +62,18 @@ void state(graphffi::View<const float> x, graphffi::View<float> out) {
 }
 int64_t count(ffi::TensorView x) { return x.numel(); }
 ffi::Any count_untold(ffi::TensorView x) { return x.numel(); }
+// affine, whose parameters have names.
+extern "C" int __tvm_ffi_affine(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_named(void*, const TVMFFIAny* args, int32_t num_args,
+                                                  TVMFFIAny* result) {
+  return __tvm_ffi_affine(nullptr, args, num_args, result);
+}
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi__metadata_named(void*, const TVMFFIAny*, int32_t,
+                                                            TVMFFIAny* result) {
+  const std::string text = R"({"parameters": ["x", "a", "n", "out"]})";
+  const TVMFFIByteArray bytes = {text.data(), text.size()};
+  return TVMFFIStringFromByteArray(&bytes, result);
+}
 """
 
 
@@ -175,7 +187,9 @@ def test_views_of_one_base_are_written(m: Any, mode: str) -> None:
 @pytest.mark.parametrize("make", [lambda x: (x[:3], x[1:4]), lambda x: (x[:3], x[0].expand(3))])
 def test_other_aliases_are_refused_by_name(m: Any, mode: str, make: Any) -> None:
     x = torch.arange(4.0)
-    expected = r"swap: output 'argument #1': expected (memory of its own|elements that do not over)"
+    expected = (
+        r"swap: operand 'argument #1': expected (memory of its own|elements that do not over)"
+    )
     with pytest.raises(Exception, match=expected):
         MODES[mode](lambda x: m.swap(*make(x)))(x)
     assert x.tolist() == [0, 1, 2, 3]
@@ -188,7 +202,7 @@ def test_parts_of_a_tensor_and_of_its_detached_alias_are_refused(m: Any, make: A
         m.swap(w[:2], w.detach()[2:])
         return w + 0
 
-    with pytest.raises(Exception, match=r"swap: output 'argument #1': expected memory of its own"):
+    with pytest.raises(Exception, match=r"swap: operand 'argument #1': expected memory of its own"):
         MODES["aot_eager"](call)(torch.arange(4.0))
 
 
@@ -201,10 +215,26 @@ def test_two_inputs_that_are_one_tensor_are_one_tensor_of_the_call(m: Any) -> No
     assert x.tolist() == [3.0] * 3
 
 
+@pytest.mark.parametrize("mode", ["eager", "aot_eager", "inductor"])
+def test_arguments_may_have_the_names_that_the_library_exports(m: Any, mode: str) -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        out = torch.zeros(3)
+        m.named(x, out=out, n=1, a=2.0)
+        return out
+
+    run = call if mode == "eager" else torch.compile(call, fullgraph=True, backend=mode)
+    assert run(torch.ones(3)).tolist() == [3.0] * 3
+
+
 @pytest.mark.parametrize("fullgraph", [True, False])
 @pytest.mark.parametrize(
     ("call", "kind", "text"),
     [
+        (
+            lambda m, x: m.named(x, 1.0, n=1, y=x),
+            TypeError,
+            "named: argument 'y': expected a known name; argument 'out': expected a value, got no",
+        ),
         (
             lambda m, x: m.count(x),
             TypeError,
@@ -458,7 +488,7 @@ def test_random_programs_are_right_or_refused(m: Any) -> None:
             except Exception as raised:
                 error = str(raised)
             if error is not None:
-                assert "output 'argument #" in error, (seed, backend, error)
+                assert "operand 'argument #" in error, (seed, backend, error)
                 refused += 1
                 continue
             torch.testing.assert_close(got, expected, msg=f"{seed} {backend}")

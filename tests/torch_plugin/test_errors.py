@@ -217,12 +217,12 @@ def test_missing_kernels_are_named(wrap: Any, reference: str, kind: Any, text: s
 
 SHARED: list[tuple[str, Callable[[torch.Tensor], Any]]] = [
     (
-        "output 'o0': expected memory of its own, got memory shared with input 'i0'",
+        "operand 'o0': expected memory of its own, got memory shared with operand 'i0'",
         lambda x: ([x], [x]),
     ),
-    ("got memory shared with input 'i0'", lambda x: ([x[:3]], [x[1:]])),
+    ("got memory shared with operand 'i0'", lambda x: ([x[:3]], [x[1:]])),
     (
-        "output 'o1': expected memory of its own, got memory shared with output 'o0'",
+        "operand 'o1': expected memory of its own, got memory shared with operand 'o0'",
         lambda x: ([], [x, x]),
     ),
     ("expected elements that do not overlap", lambda x: ([x], [x.new_ones(1).expand(4)])),
@@ -251,12 +251,12 @@ def test_outputs_that_share_memory_are_refused(kernels: Any, wrap: Any, case: in
 def test_outputs_of_the_destination_form_are_checked(ops: Any) -> None:
     assert ops.add
     with pytest.raises(
-        ValueError, match=r"output 'out': expected float32\[3\] on cpu, got float32\[4\] on cpu"
+        ValueError, match=r"result 'out': expected float32\[3\] on cpu, got float32\[4\] on cpu"
     ):
         torch.ops.mytest.add.out(X, out=torch.empty(4))
     with pytest.raises(TypeError, match=r"expected float32\[3\] on cpu, got float64\[3\] on cpu"):
         torch.ops.mytest.add.out(X, out=torch.empty(3, dtype=torch.float64))
-    with pytest.raises(TypeError, match=r"output 'out': expected float32\[3\] on cpu, got None"):
+    with pytest.raises(TypeError, match=r"result 'out': expected float32\[3\] on cpu, got None"):
         torch.ops.mytest.add.out(X, out=None)
 
 

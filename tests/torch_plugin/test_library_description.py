@@ -41,6 +41,11 @@ class Step(torch.nn.Module):
         return {"y": y, "z": [z, torch.cat([x, x], 0)[1:]]}
 
 
+class Take(torch.nn.Module):
+    def forward(self, x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return x[index] + 1
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     batch = torch.export.Dim("batch", min=2, max=64)
@@ -56,7 +61,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
             },
         )
     folder = tmp_path_factory.mktemp("described")
-    path = graphffi_torch.to_library({"step": exported}, folder / "model.so", isa="avx2")
+    take = torch.export.export(Take(), (torch.rand(4), torch.tensor([3, 1])))
+    path = graphffi_torch.to_library(
+        {"step": exported, "take": take}, folder / "model.so", isa="avx2"
+    )
     return SimpleNamespace(path=path, library=graphffi.load_module(path))
 
 
@@ -104,8 +112,12 @@ def test_nested_results_are_written_where_the_caller_wants_them(built: SimpleNam
 @pytest.mark.parametrize(
     ("arguments", "kind", "text"),
     [
-        (([torch.zeros(6)], options()), ValueError, "argument 1: expected a list of 2, got a li"),
-        ((caches(), [torch.zeros(())]), TypeError, "argument 2: expected a dict with the keys 'sc"),
+        (([torch.zeros(6)], options()), ValueError, "argument 'caches': expected a list of 2, "),
+        (
+            (caches(), [torch.zeros(())]),
+            TypeError,
+            "argument 'options': expected a dict with the keys 'scale'",
+        ),
         (
             (caches(), {"scale": OPTIONS[0]}),
             ValueError,
@@ -119,9 +131,13 @@ def test_nested_results_are_written_where_the_caller_wants_them(built: SimpleNam
         (
             (caches(), {"scale": OPTIONS[0], "more": 3}),
             TypeError,
-            r"argument 2\['more'\]: expected",
+            r"argument 'options'\['more'\]: expected",
         ),
-        ((caches(),), TypeError, "expected 3 nested arguments, got 2"),
+        (
+            (caches(),),
+            TypeError,
+            "expected 3 arguments, got 2; arguments: x, caches, options",
+        ),
         (([caches(), caches()], options()), TypeError, r"operand 'caches_0': .* got ffi.Array"),
     ],
 )
@@ -130,6 +146,43 @@ def test_arguments_that_are_nested_otherwise_are_refused(
 ) -> None:
     with pytest.raises(kind, match=text):
         built.library.step(torch.rand(5, 6), *arguments)
+
+
+def test_arguments_are_given_by_position_or_by_name(built: SimpleNamespace) -> None:
+    names = ("x", "caches", "options")
+    assert built.library.get_function_metadata("step") == {"parameters": [*names]}
+    x = torch.rand(5, 6)
+    for num_args in range(4):
+        updated = caches()
+        named = dict(reversed(list(zip(names, (x, updated, options()), strict=True))))
+        given = [named.pop(name) for name in names[:num_args]]
+        results = built.library.step(*given, **named)
+        for result, reference in zip([*flat(results), *updated], expect(x), strict=True):
+            torch.testing.assert_close(result, reference)
+
+
+@pytest.mark.parametrize(
+    ("count", "named", "text"),
+    [
+        (
+            1,
+            {"caches_0": 1},
+            "step: argument 'caches_0': expected a known name; argument 'caches': expected a "
+            "value, got nothing; argument 'options': expected a value, got nothing; parameters: x, "
+            "caches, options; given: 1 by position, caches_0",
+        ),
+        (3, {"x": 1}, "step: argument 'x': expected one value, got two; parameters: x, caches, op"),
+        (4, {"y": 1}, "step: expected at most 3 arguments, got 4; argument 'y': expected a known "),
+    ],
+)
+def test_wrong_names_of_arguments_are_refused(
+    built: SimpleNamespace, count: int, named: dict[str, Any], text: str
+) -> None:
+    args = [torch.rand(5, 6), caches(), options(), None][:count]
+    with pytest.raises(TypeError, match=text):
+        built.library.step(*args, **named)
+    with pytest.raises(TypeError, match="step_into: expected positional arguments only, got the"):
+        built.library.step_into(*args, **named)
 
 
 def test_errors_name_dimensions_and_parameters(built: SimpleNamespace) -> None:
@@ -154,10 +207,18 @@ def test_a_librarys_methods_are_ops(built: SimpleNamespace) -> None:
 JAX = """
 import functools, sys
 import jax, numpy as np, graphffi, graphffi_jax
-model = graphffi.load_ops(sys.argv[1])
+model, library = graphffi.load_ops(sys.argv[1]), graphffi.load_module(sys.argv[1])
+try:  # while it is traced
+    jax.jit(model.take).lower(jax.numpy.ones(4), jax.numpy.zeros(2, int))
+except TypeError as error:
+    assert str(error) == "model::take: operand 'index': expected int64, got int32", error
+taken = library.take(index=np.array([0, 3]), x=jax.numpy.arange(4.0))
+assert isinstance(taken, jax.Array) and taken.tolist() == [1, 4], taken
 @functools.partial(jax.jit, donate_argnums=(1,))
 def run(x, caches):
-    return model.step(x, *caches, np.float32(2), np.float32(0.5))
+    first, second = caches
+    more = {"options_scale": np.float32(2), "options_more_0": np.float32(0.5)}
+    return model.step(x, caches_1=second, caches_0=first, **more)
 x = np.arange(12, dtype=np.float32).reshape(2, 6) / 12
 *results, first, second = run(x, [jax.numpy.zeros(6), jax.numpy.ones(2)])
 assert "torch" not in sys.modules
@@ -183,6 +244,8 @@ def test_inspect_shows_methods_and_instructions(built: SimpleNamespace) -> None:
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "op step(Tensor x, Tensor(a1!) caches_0, Tensor(a2!) caches_1, Tensor " in text
     assert "shape: empty([x.shape[0], 6], float32)," in text
+    assert "dtypes: float32, int64 -> float32" in text
+    assert "\n  step(x, caches, options)\n" in text
     assert "processor: sse4.2, popcnt, avx, avx2" in text
     assert "avx512" not in text
 

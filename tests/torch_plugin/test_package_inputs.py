@@ -123,30 +123,42 @@ WRONG: dict[str, tuple[Callable[..., Any], type[Exception], str]] = {
     "few": (
         lambda args, kwargs: args.pop(),
         TypeError,
-        "inputs: expected x, d, image, state, n, mask, got 3 by position and n and mask",
+        "argument 'state': expected a value, got nothing; parameters: x, d, image, "
+        "state, n, mask; given: 3 by position, n, mask",
     ),
     "many": (
         lambda args, kwargs: args.append(3),
         TypeError,
-        "inputs: expected x, d, image, state, n, mask, got 5 by position and n and mask",
+        "argument 'n': expected one value, got two; parameters: .*; given: 5 by position",
     ),
-    "twice": (setting("x", X), TypeError, "inputs: .*, got 4 by position and n and mask and x"),
-    "unknown": (setting("y", X), TypeError, "inputs: .*, got 4 by position and n and mask and y"),
-    "flat": (setting(1, X), TypeError, r"args\[1\]: expected a dict with the keys 'b', 'other', "),
+    "surplus": (
+        lambda args, kwargs: args.extend([3, 4, 5]),
+        TypeError,
+        "expected at most 6 arguments, got 7; argument 'n': expected one value, got two",
+    ),
+    "twice": (setting("x", X), TypeError, "argument 'x': expected one value, got two; parameters"),
+    "unknown": (setting("y", X), TypeError, "argument 'y': expected a known name; parameters: x, "),
+    "flat": (
+        setting(1, X),
+        TypeError,
+        r"argument 'd': expected a dict with the keys 'b', 'other', ",
+    ),
     "key": (
         setting(1, {"b": [X], "c": X}),
         TypeError,
-        r"args\[1\]: expected a dict with the keys 'b', 'other', got a dict with the keys 'b', 'c'",
+        "argument 'd': expected a dict with the keys 'b', 'other', got a dict with the keys 'b', "
+        "'c'",
     ),
     "length": (
         lambda args, kwargs: args[1]["b"].append(X),
         TypeError,
-        r"args\[1\]\['b'\]: expected a list or tuple of 1, got a list of 2",
+        r"argument 'd'\['b'\]: expected a list or tuple of 1, got a list of 2",
     ),
     "keyword": (
         lambda args, kwargs: kwargs.clear(),
         TypeError,
-        "inputs: expected x, d, image, state, n, mask, got 4 by position",
+        "argument 'n': expected a value, got nothing; argument 'mask': expected a value, got "
+        "nothing; parameters: x, d, image, state, n, mask; given: 4 by position",
     ),
     "constant": (
         setting("n", 3.0),

@@ -289,7 +289,7 @@ X, C = np.zeros((2, 16), np.float32), np.zeros(8, np.float32)
 @pytest.mark.parametrize(
     ("args", "kind", "text"),
     [
-        ((X,), TypeError, "step: expected 2 operands, got 1"),
+        ((X,), TypeError, "step: expected 2 operands, got 1; operands: x, cache"),
         (
             (X[:, :15], C),
             ValueError,
@@ -436,7 +436,7 @@ def test_a_program_in_c_runs_a_library(built: SimpleNamespace, tmp_path: Path) -
     )
     error, values, places = read(program).splitlines()
     assert places.split() == ["0", "1", "1", "1"]  # whether results are where the host allocates
-    assert error == "step: expected 2 operands, got 1"
+    assert error == "step: expected 2 operands, got 1; operands: x, cache"
     record = {**os.environ, "GRAPHFFI_RECORD": str(tmp_path / "record")}
     subprocess.run(program, env=record, capture_output=True, check=True)
     names = {call.name for call in read_record(tmp_path / "record").calls}
@@ -523,7 +523,11 @@ def test_programs_take_small_floats_and_empty_dicts(name: str, tmp_path: Path) -
     assert (list(results), dict(results["none"])) == (["y", "none"], {})
     assert results["y"][0].dtype == dtype
     assert results["y"][0].float().tolist() == list(range(6))
-    with pytest.raises(TypeError, match="argument 1: expected an empty dict, got a list of 0"):
+    with pytest.raises(
+        TypeError, match="argument 'options': expected an empty dict, got a list of 0"
+    ):
         library.main(x, [])
-    with pytest.raises(ValueError, match="argument 1: expected an empty dict, got a dict of 1"):
+    with pytest.raises(
+        ValueError, match="argument 'options': expected an empty dict, got a dict of 1"
+    ):
         library.main(x, {"y": x})

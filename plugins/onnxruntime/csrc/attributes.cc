@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "call/convert.h"
+#include "call/describe_tensor.h"
 #include "call/error.h"
 #include "call/text_lines.h"
 #include "call/value.h"
@@ -141,7 +142,7 @@ class Reader {
   void CheckCount(const NodeText::Attribute& attribute, size_t found) const {
     if (found == static_cast<size_t>(attribute.count)) return;
     Fail(text_, attribute.name,
-         std::to_string(attribute.count) + " items, as in the exported model",
+         graphffi::Counted(attribute.count, "item") + ", as in the exported model",
          std::to_string(found));
   }
 

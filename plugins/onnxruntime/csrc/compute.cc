@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "call/describe_tensor.h"
 #include "call/error.h"
 #include "call/value.h"
 #include "env/env_scope.h"
@@ -125,8 +126,8 @@ void NodeCall::FailToChoose(const Room& room) const {
     const DLTensor& tensor = room.tensors[text_.PlaceOf(input)];
     if (tensor.ndim == input.ndim) continue;
     problems += (problems.empty() ? "operand '" : "; operand '") + text_.NameOf(input) +
-                "': expected " + std::to_string(input.ndim) +
-                " dimensions as in the exported program, got " + std::to_string(tensor.ndim);
+                "': expected " + graphffi::Counted(input.ndim, "dimension") +
+                " as in the exported program, got " + std::to_string(tensor.ndim);
   }
   if (!problems.empty()) throw Error("ValueError", text_.subject() + ": " + problems);
   const NodeWay& way = *ways_.front();

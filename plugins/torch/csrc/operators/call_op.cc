@@ -112,14 +112,12 @@ void CheckMemory(const CallNames& names, c10::ArrayRef<c10::IValue> inputs,
     for (size_t k = 0; k < inputs.size(); ++k) {
       if (!inputs[k].isTensor() || !ShareElements(outputs[i].toTensor(), inputs[k].toTensor()))
         continue;
-      FailSharedMemory(names.subject, output,
-                       "input " + NameOf(names.inputs, inputs.size(), 'i', k));
+      FailSharedMemory(names.subject, output, NameOf(names.inputs, inputs.size(), 'i', k));
     }
     for (size_t k = 0; k < i; ++k) {
       const at::Tensor &a = outputs[i].toTensor(), &b = outputs[k].toTensor();
       if (!ShareElements(a, b) && !AreApart(a, b)) continue;
-      FailSharedMemory(names.subject, output,
-                       "output " + NameOf(names.outputs, outputs.size(), 'o', k));
+      FailSharedMemory(names.subject, output, NameOf(names.outputs, outputs.size(), 'o', k));
     }
   }
 }

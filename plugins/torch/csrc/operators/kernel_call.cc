@@ -63,15 +63,16 @@ void CopyReturned(void*, const DLTensor& from, const DLTensor& to) {
 }  // namespace
 
 void FailExpanded(const std::string& subject, const std::string& output) {
-  throw graphffi::Error("ValueError", subject + ": output " + output +
+  throw graphffi::Error("ValueError", subject + ": operand " + output +
                                           ": expected elements that do not overlap, got an "
                                           "expanded tensor; pass a contiguous one");
 }
 
 void FailSharedMemory(const std::string& subject, const std::string& output,
                       const std::string& with) {
-  throw graphffi::Error("ValueError", subject + ": output " + output +
-                                          ": expected memory of its own, got memory shared with " +
+  throw graphffi::Error("ValueError", subject + ": operand " + output +
+                                          ": expected memory of its own, got memory shared with "
+                                          "operand " +
                                           with + "; pass a clone of one of them");
 }
 
@@ -89,11 +90,11 @@ void KernelCall::CheckOutputMemory(size_t num_fresh) const {
     }
     const size_t input = FindShared(inputs, 0, num_inputs, output);
     if (input != num_inputs) {
-      FailSharedMemory(subject, outputs_.NameOf(i), "input " + inputs_.NameOf(input));
+      FailSharedMemory(subject, outputs_.NameOf(i), inputs_.NameOf(input));
     }
     const size_t other = FindShared(outputs, num_fresh, i, output);
     if (other != i) {
-      FailSharedMemory(subject, outputs_.NameOf(i), "output " + outputs_.NameOf(other));
+      FailSharedMemory(subject, outputs_.NameOf(i), outputs_.NameOf(other));
     }
   }
 }

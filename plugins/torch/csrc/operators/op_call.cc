@@ -213,7 +213,7 @@ void OpFrame::CheckOutputs(const graphffi::ResultShapes& shapes) {
       got = graphffi::DescribeTensor(actual);
     }
     wrong_dtype = wrong_dtype || !same_dtype;
-    problems += (problems.empty() ? " output '" : "; output '") +
+    problems += (problems.empty() ? " result '" : "; result '") +
                 call_.outputs().NameOfSlot(static_cast<size_t>(i)) + "': expected " +
                 graphffi::DescribeTensor(expected) + ", got " + got;
   }

@@ -6,6 +6,7 @@
 
 #include "bounded_list.h"
 #include "call/call_frame.h"
+#include "call/convert.h"
 #include "call/describe_tensor.h"
 #include "call/lent_tensor.h"
 #include "call/value.h"
@@ -136,10 +137,10 @@ void RunInto(const Method& method, const char* suffix, const TVMFFIAny* args, in
   const AllocatorOfCall allocator;
   const Arguments arguments(method, args, num_args, /*has_results=*/true);
   if (arguments.size() != method.num_operands + method.num_results) {
-    throw graphffi::Error("TypeError", method.name + std::string(suffix) + ": expected " +
-                                           std::to_string(method.num_operands) + " operands and " +
-                                           std::to_string(method.num_results) + " results, got " +
-                                           std::to_string(arguments.size()) + " arguments");
+    FailCount(method, suffix,
+              graphffi::Counted(method.num_operands, "operand") + " and " +
+                  graphffi::Counted(method.num_results, "result"),
+              graphffi::Counted(arguments.size(), "argument"));
   }
   Operands operands(method, arguments.data(), method.num_operands);
   Destinations destinations(method, suffix, arguments.data() + method.num_operands, operands);
@@ -185,6 +186,10 @@ int RunMethod(const Method& method, const TVMFFIAny* args, int32_t num_args, TVM
     operands.TakeBack();
     if (!results.empty()) *result = graphffi::ReleaseAny(NestResults(method, &results));
   });
+}
+
+int DescribeMethod(const char* text, TVMFFIAny* result) {
+  return RaiseErrors([&] { *result = graphffi::ReleaseAny(graphffi::MakeString(text)); });
 }
 
 int RunMethodInto(const Method& method, const TVMFFIAny* args, int32_t num_args) {

@@ -43,7 +43,7 @@ struct Operand {
 /// A part of nested arguments or results; its children follow it, each with its own.
 struct Node {
   int32_t count;                ///< of children; -1: a tensor
-  const char* const* opt_keys;  ///< of a dict; NULL: a list
+  const char* const* opt_keys;  ///< of a dict, or names of the arguments; NULL: a list
 };
 
 struct Method {
@@ -84,6 +84,9 @@ int RunMethodInto(const Method& method, const TVMFFIAny* args, int32_t num_args)
 /// workspace, or in the thread's memory for None. Gives the bytes that the workspace needs.
 int RunMethodWithin(const Method& method, const TVMFFIAny* args, int32_t num_args,
                     TVMFFIAny* result);
+
+/// The body of `_metadata_<method>()`, which gives the text.
+int DescribeMethod(const char* text, TVMFFIAny* result);
 
 /// While one lives, what the thread allocates outlives its run.
 class KeptMemory {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "call/convert.h"
+#include "call/describe_tensor.h"
 #include "call/error.h"
 #include "call/value.h"
 
@@ -98,12 +99,25 @@ int32_t Arguments::AddOperands(const TVMFFIAny* args, int32_t num_args, bool has
     return num_flat;
   }
   if (num_args < count || (num_args > count && !has_results)) {
-    Fail("TypeError", "expected " + std::to_string(count) + " nested arguments, got " +
-                          std::to_string(num_args));
+    const char* const* opt_names = method_.input_nodes->opt_keys;
+    std::string names;
+    for (int32_t i = 0; opt_names != nullptr && i < count; ++i) {
+      names += (i == 0 ? "; arguments: " : ", ") + std::string(opt_names[i]);
+    }
+    Fail("TypeError", "expected " + graphffi::Counted(count, "argument") + ", got " +
+                          std::to_string(num_args) + names);
   }
   const Node* node = method_.input_nodes + 1;
-  for (int32_t i = 0; i < count; ++i) node = Add(node, args[i], "argument " + std::to_string(i));
+  for (int32_t i = 0; i < count; ++i) {
+    node = Add(node, args[i], "argument " + NameOf(i));
+  }
   return count;
+}
+
+/// The name of an argument in the program, or its position.
+std::string Arguments::NameOf(int32_t i) const {
+  const char* const* opt_names = method_.input_nodes->opt_keys;
+  return opt_names == nullptr ? std::to_string(i) : "'" + std::string(opt_names[i]) + "'";
 }
 
 /// Returns the node behind.

@@ -27,6 +27,7 @@ class Arguments {
 
  private:
   int32_t AddOperands(const TVMFFIAny* args, int32_t num_args, bool has_results);
+  std::string NameOf(int32_t i) const;
   const Node* Add(const Node* node, const TVMFFIAny& value, const std::string& path);
   [[noreturn]] void Fail(const char* kind, const std::string& text) const;
 

@@ -18,6 +18,16 @@ std::string KindOf(const TVMFFIAny& value) {
 
 }  // namespace
 
+void FailCount(const Method& method, const char* suffix, const std::string& expected,
+               const std::string& got) {
+  std::string names;
+  for (int32_t i = 0; i < method.num_operands; ++i) {
+    names += (i == 0 ? "; operands: " : ", ") + std::string(method.operands[i].name);
+  }
+  throw graphffi::Error("TypeError", std::string(method.name) + suffix + ": expected " + expected +
+                                         ", got " + got + names);
+}
+
 Operands::Operands(const Method& method, const TVMFFIAny* args, int32_t num_args)
     : method_(method),
       args_(args),
@@ -27,9 +37,8 @@ Operands::Operands(const Method& method, const TVMFFIAny* args, int32_t num_args
       taken_(method.num_operands),
       lent_(method.num_operands) {
   if (num_args != method.num_operands) {
-    throw graphffi::Error("TypeError", std::string(method.name) + ": expected " +
-                                           std::to_string(method.num_operands) + " operands, got " +
-                                           std::to_string(num_args));
+    FailCount(method, "", graphffi::Counted(method.num_operands, "operand"),
+              std::to_string(num_args));
   }
   for (int32_t i = 0; i < num_args; ++i) Check(method.operands[i], args[i]);
   if (!problems_.empty()) {

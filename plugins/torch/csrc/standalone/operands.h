@@ -12,6 +12,10 @@
 
 namespace graphffi_standalone {
 
+/// \throws Error(TypeError) for a call with another number of arguments, with the operands' names.
+[[noreturn]] void FailCount(const Method& method, const char* suffix, const std::string& expected,
+                            const std::string& got);
+
 /// References to the operands as the graph's code takes them. Lives on the stack of a call.
 class Operands {
  public:

@@ -10,18 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import torch
 from torch.utils._pytree import tree_leaves
 
 import graphffi_torch._C as _C
-from graphffi.plugin import NUMBERS, describe, is_tensor
+from graphffi.plugin import NUMBERS, arguments_in_order, counted, describe, is_tensor
 from graphffi_torch._export.package_description import dtype_name
 from graphffi_torch._export.size_guards import NO_LIMIT, SMALLEST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_SUBJECT: Final = "graphffi_torch: package"
 
 
 class Inputs:
@@ -32,14 +34,19 @@ class Inputs:
         self._tensors: list[_Tensor] = []
         self._names: list[str] = described["names"]
         self._num_args = len(described["args"])
-        self._args = self._of(described["args"], "args")
-        self._kwargs = self._of(described["kwargs"], "kwargs")
+        items = [*described["args"], *described["kwargs"]["keys"].values()]
+        self._items = [
+            self._of(item, f"argument {name!r}")
+            for name, item in zip(self._names, items, strict=True)
+        ]
         self._conditions = _C.Conditions(described["conditions"])
         self._updated = [i for i, tensor in enumerate(self._tensors) if tensor.is_updated]
         self._accepted: list[Any] | None = None  # facts about the last call's tensors
 
     def arrange(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """A call's arguments, with the items of dicts in the order of the exported program.
+        """A call's arguments, by position and by name as the exported program got them.
+
+        Items of dicts are in its order.
 
         Raises:
             TypeError: For other nesting, data types and kinds of values.
@@ -50,30 +57,19 @@ class Inputs:
         if facts is not None and facts == self._accepted:
             self._check_memory(args)
             return args, kwargs
-        args, kwargs = self._bind(args, kwargs)
         call = _InputFacts()
-        arranged = self._args.arrange(args, call), self._kwargs.arrange(kwargs, call)
+        values = arguments_in_order(_SUBJECT, self._names, args, kwargs)
+        arranged = [
+            item.arrange(value, call) for item, value in zip(self._items, values, strict=True)
+        ]
         broken = self._conditions.find_broken(call.tensors, describe)
         if broken:
-            raise ValueError(f"graphffi_torch: package: {broken}")
+            raise ValueError(f"{_SUBJECT}: {broken}")
         self._check_memory(call.tensors)
         # Only tensors alone are compared by facts, which need no place for others.
         self._accepted = facts if len(call.tensors) == len(args) else None
-        return arranged
-
-    def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
-        """The arguments as the exported program got them, by position or by name."""
-        names = self._names
-        given = dict(zip(names, args, strict=False))
-        twice = given.keys() & kwargs.keys()
-        given.update(kwargs)
-        if twice or len(args) > len(names) or given.keys() != set(names):
-            got = [f"{len(args)} by position", *kwargs]
-            _refuse(TypeError, "inputs", ", ".join(names) or "none", " and ".join(got))
-        values = [given[name] for name in names]
-        return values[: self._num_args], dict(
-            zip(names[self._num_args :], values[self._num_args :], strict=True)
-        )
+        by_name = zip(self._names[self._num_args :], arranged[self._num_args :], strict=True)
+        return arranged[: self._num_args], dict(by_name)
 
     def _of(self, described: Any, path: str) -> Any:
         if isinstance(described, list):
@@ -164,7 +160,7 @@ class _Node:
         leaves = tree_leaves(value)
         if len(leaves) != len(self.leaves):
             got = f"{len(leaves)} in {describe(value)}"
-            _refuse(TypeError, self.path, f"{len(self.leaves)} inputs", got)
+            _refuse(TypeError, self.path, counted(len(self.leaves), "input"), got)
         for leaf, given in zip(self.leaves, leaves, strict=True):
             leaf.arrange(given, call)
         return value
@@ -301,4 +297,4 @@ def _container(value: Any) -> str:
 
 
 def _refuse(kind: type[Exception], what: str, expected: str, got: str) -> NoReturn:
-    raise kind(f"graphffi_torch: package: {what}: expected {expected}, got {got}")
+    raise kind(f"{_SUBJECT}: {what}: expected {expected}, got {got}")

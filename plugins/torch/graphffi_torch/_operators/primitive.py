@@ -204,7 +204,7 @@ class PrimitiveCall:
         for i, (name, tensor, group) in enumerate(updated, len(inputs) + len(made)):
             conditions.add(i, f"operand '{name}'", tensor, group, is_limited)
         for i, (name, tensor, group) in enumerate(made, len(inputs)):
-            conditions.add(i, f"output '{name}'", tensor, group, False)
+            conditions.add(i, f"result '{name}'", tensor, group, False)
         # In one line: Inductor writes nodes into comments of code that it generates.
         return "\t".join((label, *conditions.text().splitlines()))
 

@@ -91,6 +91,7 @@ def method_code(
             name=signature.name,
             device=device,
             device_type=_DEVICES[device],
+            metadata=json.dumps(_metadata(signature)),
         )
         + _description(signature)
     )
@@ -116,6 +117,12 @@ def prefix_code(text: str) -> str:
         'throw std::runtime_error("Zero',
         places=text.count('"ZeroDivision'),
     )
+
+
+def _metadata(signature: Signature) -> str:
+    """TVM FFI's metadata of the function, with names of parameters beside what TVM FFI defines."""
+    names = signature.input_nodes[0].keys
+    return json.dumps({} if names is None else {"parameters": names})
 
 
 def _description(signature: Signature) -> str:
@@ -192,6 +199,11 @@ const Method kMethod = {{"{name}", {device_type}, kOperands, {num_operands}, kSy
 extern "C" __attribute__((visibility("default"))) int __tvm_ffi_{name}(
     void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {{
   return graphffi_standalone::RunMethod({model}_entry::kMethod, args, num_args, result);
+}}
+
+extern "C" __attribute__((visibility("default"))) int __tvm_ffi__metadata_{name}(
+    void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {{
+  return graphffi_standalone::DescribeMethod({metadata}, result);
 }}
 
 extern "C" __attribute__((visibility("default"))) int __tvm_ffi_{name}_into(

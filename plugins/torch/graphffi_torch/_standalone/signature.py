@@ -17,6 +17,7 @@ from graphffi_torch._export.size_guards import (
     add_guards,
     is_row_major,
     linear_size,
+    parameter_names,
     size_expression,
     size_guards,
     symbol_range,
@@ -56,7 +57,7 @@ class Node:
 
     Args:
         count: Of what is in it; -1 for a tensor.
-        keys: Of a dict; None for lists and the like.
+        keys: Of a dict, or names of the arguments; None for lists and the like.
     """
 
     count: int
@@ -80,10 +81,11 @@ class Signature:
         name: Of the method.
         operands: In order.
         symbols: Names, smallest and largest values of sizes that calls choose.
-        results: For each tensor that it gives an expression of its shape and data type, as shape
-            rules are written; None where operands' sizes do not decide it.
+        results: For each tensor that it gives an expression of its shape, as shape rules are
+            written, and its data type; None where operands' sizes do not decide the shape.
         updated_buffers: Names of the model's buffers that it changes.
-        input_nodes: How arguments are nested: each part, and then what is in it.
+        input_nodes: How arguments are nested: all with their names, then each part, and then what
+            is in it.
         result_nodes: How results are.
         conditions: A program of relations between the sizes of operands; empty without any.
     """
@@ -91,7 +93,7 @@ class Signature:
     name: str
     operands: tuple[Operand, ...]
     symbols: tuple[tuple[str, int, int], ...]
-    results: tuple[str | None, ...]
+    results: tuple[tuple[str, str] | None, ...]
     updated_buffers: frozenset[str]
     input_nodes: tuple[Node, ...]
     result_nodes: tuple[Node, ...]
@@ -99,17 +101,21 @@ class Signature:
 
     def op_text(self) -> str | None:
         """The text of the op for `graphffi.load_ops`; None where a result's shape is unknown."""
-        if not self.operands or None in self.results:
+        known = [result for result in self.results if result is not None]
+        if not self.operands or len(known) < len(self.results):
             return None
         operands = ", ".join(
             f"Tensor(a{i}!) {operand.name}" if operand.is_updated else f"Tensor {operand.name}"
             for i, operand in enumerate(self.operands)
         )
-        results = ", ".join("Tensor" for _ in self.results)
+        results = ", ".join("Tensor" for _ in known)
+        taken = ", ".join(operand.dtype for operand in self.operands)
+        given = ", ".join(kind for _, kind in known)
         fields = {
-            "schema": f"({operands}) -> {results if len(self.results) == 1 else f'({results})'}",
+            "schema": f"({operands}) -> {results if len(known) == 1 else f'({results})'}",
             "kernel": f"{self.name}_into",
-            "shape": ", ".join(map(str, self.results)),
+            "shape": ", ".join(f"empty({shape}, {kind})" for shape, kind in known),
+            "dtypes": f"{taken} -> {given}",
             "has_side_effect": "true" if self.updated_buffers else "",
             "doc": f"The method '{self.name}' of a compiled program: {self._described()}.",
         }
@@ -178,7 +184,7 @@ class Signature:
             tuple(reader.symbols.values()),
             tuple(results),
             frozenset(signature.buffers_to_mutate.values()),
-            *_nested(program),
+            *_nested(program, parameter_names(exported)),
             conditions.text,
         )
 
@@ -214,11 +220,14 @@ def check_not_tied(subject: str, program: torch.export.ExportedProgram) -> None:
             )
 
 
-def _nested(program: torch.export.ExportedProgram) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+def _nested(
+    program: torch.export.ExportedProgram, names: Sequence[str]
+) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     """The nesting of arguments, those by keyword behind the others, and of results."""
     given, results = program.call_spec.in_spec, program.call_spec.out_spec
     children = [child for kind in given.children() for child in kind.children()]
-    inputs = [Node(len(children)), *(node for child in children for node in Node.all_of(child))]
+    root = Node(len(children), tuple(names) if len(names) == len(children) else None)
+    inputs = [root, *(node for child in children for node in Node.all_of(child))]
     return tuple(inputs), tuple(Node.all_of(results))
 
 
@@ -262,8 +271,8 @@ class _SignatureReader:
         self.symbols[symbol] = own, max(low, lower), min(high, upper)
         return self._positions[symbol], multiple, offset
 
-    def result(self, value: Any, operands: Sequence[Operand]) -> str | None:
-        """An expression for a result's shape and data type."""
+    def result(self, value: Any, operands: Sequence[Operand]) -> tuple[str, str] | None:
+        """An expression for a result's shape, and its data type."""
         if not isinstance(value, torch.Tensor) or value.dtype not in DTYPE_NAMES:
             return None
         sizes: dict[Any, str] = {}  # of symbols, by the first operand's that has them
@@ -278,7 +287,7 @@ class _SignatureReader:
         shape = [expression_text(size_expression(size), sizes) for size in dims]
         if None in shape:
             return None
-        return f"empty([{', '.join(map(str, shape))}], {DTYPE_NAMES[value.dtype]})"
+        return f"[{', '.join(map(str, shape))}]", DTYPE_NAMES[value.dtype]
 
     def refuse(self, what: str, expected: str, got: str) -> NoReturn:
         raise NotImplementedError(
