@@ -9,7 +9,8 @@
 #                     their readers
 #   make includes     compile each C++ file alone
 #   make matrix       test the plugins with older and newer frameworks (several GB)
-#   make wheels       build a wheel for each Python from 3.10 to 3.13 that is found, into dist/
+#   make forky        build and test with Debian's next release, Python 3.14 and gcc 16 (needs root, debootstrap, several GB)
+#   make wheels       build a wheel for each Python from 3.10 to 3.14 that is found, into dist/
 #   make peers        other projects' own tests on the bundled runtime; needs googletest, and a network
 #   make docs         a site of docs/, with the reference, in build/site; a broken link fails
 #   make check        what CI runs: format, lint, types, a build without warnings, docs, tests, sanitizers
@@ -29,7 +30,7 @@ CXX_FILES = $(shell git ls-files 'csrc/*' 'plugins/*' 'tests/*' 'examples/*' 'be
 # What is built here has no warnings; what users build may have those of their compiler.
 export GRAPHFFI_WERROR ?= 1
 
-.PHONY: quickstart build test test-slow test-full test-gpu sanitize includes matrix wheels peers check format format-check lint types bench docs clean
+.PHONY: quickstart build test test-slow test-full test-gpu sanitize includes matrix forky wheels peers check format format-check lint types bench docs clean
 .DEFAULT_GOAL := build
 
 $(VENV)/quickstart.stamp: requirements/quickstart.txt
@@ -125,6 +126,10 @@ types: $(VENV)/dev.stamp
 
 matrix:
 	$(PYTHON) tests/matrix.py --write docs/versions.md $(MATRIX_ARGS)
+
+# In build/forky, or FORKY=DIR.
+forky:
+	$(PYTHON) tests/forky.py --write docs/versions.md $(FORKY_ARGS)
 
 wheels:
 	$(PYTHON) tests/wheels.py $(WHEELS_ARGS)

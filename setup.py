@@ -174,7 +174,13 @@ def run(*command: str) -> None:
 
 
 def build_tree() -> None:
-    """Builds into the packages of the source tree, for a torch or none, then for other torches."""
+    """Builds into the packages of the source tree, for a torch or none, then for other torches.
+
+    Raises:
+        SetupError: This is Python's free-threaded build, which `import graphffi` refuses.
+    """
+    if "t" in sys.abiflags:
+        raise SetupError("graphffi: expected Python with the GIL, got its free-threaded build")
     torch, *others = wanted_torches() or [None]
     jax = f"-DGRAPHFFI_BUILD_JAX={'ON' if wants_jax() else 'OFF'}"
     build_for(torch, BUILD_DIR, jax)

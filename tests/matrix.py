@@ -5,9 +5,9 @@
 
 Every release gets a virtual environment, and every release of torch a copy of the source tree, in
 which graphffi is built. Releases of JAX share one build of the JAX plugin, those of ONNX Runtime
-one of all. All of it is used again by the next run. Without names, all releases are tested; with
-names, --write keeps the table's other rows. Frameworks come from the package index: some builds of
-torch take several GB.
+one of all. All of it is used again by the next run. Without names, all releases but those of
+tests/forky.py are tested; --write keeps the table's other rows. Frameworks come from the package
+index: some builds of torch take several GB.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pythons import find_python
+from pythons import FORKY_PYTHON, find_python
 
 ROOT = Path(__file__).resolve().parents[1]
 TOOLS = ("cmake", "ninja", "pybind11>=3", "setuptools>=77", "wheel", "pytest>=8")
@@ -39,7 +39,8 @@ HEAD = """# Versions
 `make matrix` runs the tests of each plugin with the releases below, and writes this table. The
 machine has no GPU: [tests on one](#on-a-gpu) are run apart. The PyTorch plugin is built for each
 release; one build of the JAX plugin serves all, and so does one of the ONNX Runtime plugin. The
-rows of "jax cuda13" compile programs for a GPU, but do not run them.
+rows of "jax cuda13" compile programs for a GPU, but do not run them. `make forky` writes the rows
+of "forky", Debian's next release: with its Python and gcc 16, and without the tests that take long.
 
 | release | Python | day | bundled runtime | apache-tvm-ffi's | skipped, because |
 |---|---|---|---|---|---|
@@ -65,6 +66,12 @@ class Release:
     def framework(self) -> str:
         """The name without the version."""
         return self.name.partition("-")[0]
+
+
+def in_forky(release: Release, *tests: str) -> Release:
+    """A release with the Python and the compiler of tests/forky.py, and maybe with more tests."""
+    name = f"{release.name}-forky"
+    return replace(release, name=name, tests=(*tests, *release.tests), python=FORKY_PYTHON)
 
 
 def torch_release(version: str, python: str = "3.11") -> Release:
@@ -109,6 +116,9 @@ RELEASES = (
     jax_cuda_release("0.12.0.1", "3.12"),
     onnxruntime_release("1.17.3", numpy="numpy<2"),  # built for NumPy 1
     *(onnxruntime_release(version) for version in ("1.20.1", "1.23.2", "1.32.0")),
+    *(in_forky(torch_release(version)) for version in ("2.13.0", "2.15.0")),
+    in_forky(jax_release("0.10.2"), "tests/abi", "tests/call", "tests/core"),
+    in_forky(jax_release("0.12.0.1")),
 )
 
 
@@ -271,7 +281,8 @@ def main() -> int:
     unknown = set(options.names) - {release.name for release in RELEASES}
     if unknown:
         parser.error(f"expected some of {[r.name for r in RELEASES]}, got {sorted(unknown)}")
-    releases = [r for r in RELEASES if not options.names or r.name in options.names]
+    names = options.names or [r.name for r in RELEASES if r.python != FORKY_PYTHON]
+    releases = [r for r in RELEASES if r.name in names]
     matrix = Matrix(options.folder.resolve(), find_pythons(releases))
     rows: dict[str, str] = {}
     for release in releases:

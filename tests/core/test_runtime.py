@@ -204,6 +204,21 @@ def test_sources_that_are_not_built_for_this_python_are_refused(built: str, tmp_
     assert f"graphffi: expected _core{suffix} in {str(copy)!r}, got {built}; ins" in result.stderr
 
 
+def test_free_threaded_python_is_refused(run_python: Any) -> None:
+    status, output = run_python("import sys; sys.abiflags = 't'; import graphffi")
+    assert status == 1
+    assert "ImportError: graphffi: expected Python with the GIL, got its free-threaded" in output
+
+
+def test_nothing_is_built_for_free_threaded_python(run_python: Any) -> None:
+    pytest.importorskip("setuptools")
+    setup = Path(__file__).parents[2] / "setup.py"
+    code = f"import runpy, sys; sys.abiflags = 't'; runpy.run_path({str(setup)!r})['build_tree']()"
+    status, output = run_python(code)
+    assert status == 1
+    assert "SetupError: graphffi: expected Python with the GIL, got its free-threaded" in output
+
+
 INTERPRETERS = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
 KIND = "'legacy'" if sys.version_info >= (3, 13) else "isolated=False"
 

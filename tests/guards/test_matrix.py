@@ -67,6 +67,20 @@ def test_a_missing_python_is_named_before_anything_is_tested(
         matrix.find_pythons([release])
 
 
+def test_the_python_of_forky_is_found(
+    matrix: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["pythons"], "FORKY", tmp_path)
+    python = tmp_path / "usr/bin/python3.99-outside"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    release = matrix.in_forky(matrix.torch_release("1.0"), "tests/core")
+    assert (release.name, release.python) == ("torch-1.0-forky", "3.14")
+    assert release.tests == ("tests/core", "tests/torch_plugin")
+    pythons = matrix.find_pythons([matrix.torch_release("1.0", python="3.99")])
+    assert pythons == {"3.99": str(python)}
+
+
 def test_a_failing_program_is_shown_with_its_arguments(matrix: Any, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"expected exit status 0, got 3 from .* raise SystemExit"):
         matrix.must_run(sys.executable, "-c", "raise SystemExit(3)", cwd=tmp_path)
