@@ -23,8 +23,6 @@ from ._contract.spec import described as described
 from ._contract.symbols import Symbols as Symbols
 from ._contract.symbols import UndecidedError as UndecidedError
 from ._contract.symbols import undecided as undecided
-from ._contract.text_lines import read_lines as read_lines
-from ._contract.text_lines import write_lines as write_lines
 from ._contract.traits import CallTraits as CallTraits
 from ._contract.traits import SideEffect as SideEffect
 from ._core import ask_flag as ask_flag
@@ -44,6 +42,8 @@ from ._frameworks.framework import Framework as Framework
 from ._frameworks.framework import SameTensor as SameTensor
 from ._frameworks.framework import register_framework as register_framework
 from ._frameworks.import_hook import when_imported as when_imported
+from ._frameworks.text_lines import read_lines as read_lines
+from ._frameworks.text_lines import write_lines as write_lines
 from ._frameworks.tracing import Tracer as Tracer
 from ._frameworks.tracing import as_constant as as_constant
 from ._frameworks.tracing import is_int64 as is_int64

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts of calls in programs: a line with the format, then lines of a name and a value.
-// graphffi/_contract/text_lines.py writes them.
+// graphffi/_frameworks/text_lines.py writes them.
 #pragma once
 
 #include <cstdint>

@@ -67,9 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     generate.add_argument("-o", "--output", required=True, help="the Python file")
     generate.add_argument("--namespace", help="of the ops")
     generate.add_argument("--check", action="store_true", help="write nothing, compare only")
-    generate.add_argument(
-        "--stubs", action="store_true", help="write <name>.pyi with the ops' types only"
-    )
+    generate.add_argument("--stubs", action="store_true", help="write only types, to <name>.pyi")
     check = add("check", _check, "check ops on every path: see graphffi.testing")
     check.add_argument("target", help="module, module:op, library.so or library.so:op")
     check.add_argument("--namespace", help="of a library's ops")

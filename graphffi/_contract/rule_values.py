@@ -24,9 +24,11 @@ _PURE: Final = frozenset(
     | {"abc", "_abc", "re", "_sre", "string", "textwrap", "fractions", "numbers", "copy", "struct"}
     | {"_struct", "bisect", "heapq", "statistics", "contextlib", "json", "__future__", "warnings"}
     | {"hashlib", "_hashlib", "array", "keyword", "base64", "binascii", "zlib", "argparse"}
+    | {"reprlib"}  # of the methods that dataclasses of Python 3.14 have
 )
-# Those of other packages whose functions do not.
+# Of those and of other packages, what does not.
 _STATEFUL: Final = (
+    *("reprlib.repr", "reprlib.aRepr"),
     *("numpy.random", "numpy.geterr", "numpy.load", "numpy.fromfile", "numpy.loadtxt"),
     *("torch.cuda", "torch.backends", "torch.random", "torch.load", "torch.from_file"),
     *("torch.get_default_dtype", "torch.get_default_device", "torch.get_num_threads"),
@@ -58,8 +60,8 @@ def is_packaged(module: str) -> bool:
 def is_pure(name: str) -> bool:
     """True if what a package has under a name with dots depends on nothing but arguments."""
     top, _, last = name.partition(".")
-    if top in _STDLIB:
-        return top in _PURE and not (top == "builtins" and last in ANYTHING)
+    if top in _STDLIB and (top not in _PURE or (top == "builtins" and last in ANYTHING)):
+        return False
     return not any(name == one or name.startswith(f"{one}.") for one in _STATEFUL)
 
 

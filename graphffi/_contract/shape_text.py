@@ -120,7 +120,7 @@ class RuleTexts:
         return ast.Call(ast.Name("check", ast.Load()), parts, [])
 
     def expression(self, what: str, text: str, write: Callable[[ast.expr], str]) -> str:
-        """What `write` makes of an expression whose names are replaced by their meanings.
+        """An expression as `write` makes it, with names replaced by their meanings.
 
         Raises:
             ValueError: If it does not parse.

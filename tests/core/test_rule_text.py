@@ -17,6 +17,7 @@ import math
 import operator
 import os
 import re
+import reprlib
 import sys
 import threading
 import time
@@ -139,6 +140,7 @@ def test_plain_rules_are_known() -> None:
         lambda x: OS_ERROR,
         lambda x: hash(FROZEN),
         lambda x: FROZEN.__hash__(),
+        lambda x: reprlib.repr(x.shape),
     ],
 )
 def test_what_no_text_tells_is_unknown(rule: Callable[[Any], Any]) -> None:

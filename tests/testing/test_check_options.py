@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What check refuses to begin with."""
+"""Options and ops that check refuses."""
 
 from __future__ import annotations
 

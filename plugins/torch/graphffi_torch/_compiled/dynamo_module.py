@@ -71,7 +71,7 @@ def _wrap_function(builder: Any, function: Any) -> Any:
 
 
 def _guarded(builder: Any, value: Any, guard: Any) -> Any:
-    """Where guards find an object, with this one; what is marked as constant gets a place."""
+    """A source of guards for an object; what is marked as constant gets a place."""
     if builder.install_guards(guard) is not None:
         return builder.source
     return GlobalSource(builder.tx.output.install_global_by_id("graphffi_constant", value))
