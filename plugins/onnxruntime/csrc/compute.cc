@@ -106,10 +106,8 @@ graphffi::CallValues NodeCall::Place(const NodeWay& way, const Room& room) const
   for (int32_t i = 0; i < text_.num_read; ++i) graphffi::PutView(&room.tensors[i], input++);
   for (int32_t i = text_.num_read; i < num_tensors_; ++i)
     graphffi::PutView(&room.tensors[i], output++);
-  graphffi::CallValues call = text_.ValuesOf(room.values, attributes_.ints);
-  call.inputs.values = room.values + layout.inputs.begin;
-  call.outputs.values = room.values + layout.outputs.begin;
-  return call;
+  return text_.ValuesOf(room.values + layout.inputs.begin, room.values + layout.outputs.begin,
+                        attributes_.ints);
 }
 
 const NodeWay& NodeCall::ChooseWay(const Room& room, ResultShapes* results) const {

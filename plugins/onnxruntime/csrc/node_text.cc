@@ -137,13 +137,11 @@ size_t NodeText::num_node_outputs() const {
                              std::count_if(inputs.begin(), inputs.end(), is_output));
 }
 
-graphffi::CallValues NodeText::ValuesOf(const TVMFFIAny* tensors,
+graphffi::CallValues NodeText::ValuesOf(const TVMFFIAny* read, const TVMFFIAny* written,
                                         const std::vector<TVMFFIAny>& ints) const {
-  graphffi::CallValues values;
-  values.inputs = {tensors, nullptr, num_read};
-  values.outputs = {tensors + num_read, nullptr, static_cast<int32_t>(names->outputs.size())};
-  values.attributes = {ints.data(), nullptr, static_cast<int32_t>(ints.size())};
-  return values;
+  return {{read, nullptr, num_read},
+          {written, nullptr, static_cast<int32_t>(names->outputs.size())},
+          {ints.data(), nullptr, static_cast<int32_t>(ints.size())}};
 }
 
 std::string NodeText::NameOf(const Input& input) const {

@@ -58,8 +58,10 @@ struct NodeText {
   size_t PlaceOf(const Input& input) const {
     return static_cast<size_t>(input.slot + (input.is_output ? num_read : 0));
   }
-  /// What programs get of a call with these tensors, in that order.
-  graphffi::CallValues ValuesOf(const TVMFFIAny* tensors, const std::vector<TVMFFIAny>& ints) const;
+  /// What programs get of a call: the tensors that it reads, and its results with the operands that
+  /// it updates behind them.
+  graphffi::CallValues ValuesOf(const TVMFFIAny* read, const TVMFFIAny* written,
+                                const std::vector<TVMFFIAny>& ints) const;
   /// An input's name, for errors.
   std::string NameOf(const Input& input) const;
 

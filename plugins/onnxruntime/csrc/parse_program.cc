@@ -17,7 +17,8 @@ graphffi::ShapeProgram ParseProgram(const std::string& program, const NodeText& 
     tensors[text.PlaceOf(input)] =
         DLTensor{nullptr, text.device, input.ndim, input.dtype, nullptr, nullptr, 0};
   }
-  auto parsed = graphffi::ShapeProgram::Parse(program, text.ValuesOf(values.data(), ints));
+  auto parsed = graphffi::ShapeProgram::Parse(
+      program, text.ValuesOf(values.data(), values.data() + text.num_read, ints));
   if (parsed.num_results() != text.num_results()) {
     throw graphffi::Error("ValueError", text.subject() + ": results of the program: expected " +
                                             std::to_string(text.num_results()) + ", got " +
