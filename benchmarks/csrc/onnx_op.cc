@@ -72,7 +72,7 @@ constexpr ort::CustomOp MakeOp() {
 extern "C" __attribute__((visibility("default"))) ort::Status* RegisterCustomOps(
     ort::SessionOptions* options, const ort::ApiBase* base) {
   static constexpr ort::CustomOp kOp = MakeOp();
-  api = base->get_api(24);
+  api = base->get_api(ort::kOldestApi);
   ort::CustomOpDomain* domain = nullptr;
   if (auto* status = ort::CreateCustomOpDomain::Call(api, "bench_hand", &domain)) return status;
   if (auto* status = ort::AddToDomain::Call(api, domain, &kOp)) return status;

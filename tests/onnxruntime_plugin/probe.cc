@@ -14,8 +14,8 @@ const ort::Api* api = nullptr;
 
 template <typename S>
 struct IndexOf;
-template <size_t kIndex, int kSince, typename F>
-struct IndexOf<ort::Slot<kIndex, kSince, F>> {
+template <size_t kIndex, typename F>
+struct IndexOf<ort::Slot<kIndex, F>> {
   static constexpr size_t kValue = kIndex;
 };
 
@@ -108,18 +108,6 @@ ort::Status* Create(const ort::CustomOp*, const ort::Api*, const ort::KernelInfo
   return nullptr;
 }
 
-/// The older way to a shape, which makes an object.
-void ProbeShape(const ort::Value* value) {
-  ort::TensorInfo* info = nullptr;
-  size_t rank = 0;
-  int64_t dims[2] = {};
-  Note<ort::GetTensorInfo>(Call<ort::GetTensorInfo>(value, &info));
-  Note<ort::GetDimensionsCount>(Call<ort::GetDimensionsCount>(info, &rank) && rank == 2);
-  Note<ort::GetDimensions>(Call<ort::GetDimensions>(info, dims, rank) && dims[1] == 3);
-  ort::ReleaseTensorInfo::Call(api, info);
-  Note<ort::ReleaseTensorInfo>(true);
-}
-
 ort::Status* Compute(void*, ort::KernelContext* context) {
   size_t count = 0, rank = 0;
   const ort::Value *x = nullptr, *absent = nullptr;
@@ -131,7 +119,6 @@ ort::Status* Compute(void*, ort::KernelContext* context) {
   const int64_t* dims = nullptr;
   Note<ort::GetTypeAndShape>(Call<ort::GetTypeAndShape>(x, &type, &dims, &rank) && type == 1 &&
                              rank == 2 && dims[0] == 2);
-  ProbeShape(x);
   const ort::MemoryInfo* memory = nullptr;
   int id = -1;
   Note<ort::GetTensorMemoryInfo>(Call<ort::GetTensorMemoryInfo>(x, &memory));
@@ -165,9 +152,14 @@ ort::Status* Infer(const ort::CustomOp*, ort::ShapeInferContext* context) {
   Note<ort::CreateTensorInfo>(Call<ort::CreateTensorInfo>(&y));
   Note<ort::SetElementType>(Call<ort::SetElementType>(y, 1));
   Note<ort::SetDimensions>(Call<ort::SetDimensions>(y, dims, size_t{2}));
+  size_t rank = 0;
+  int64_t found[2] = {};
+  Note<ort::GetDimensionsCount>(Call<ort::GetDimensionsCount>(y, &rank) && rank == 2);
+  Note<ort::GetDimensions>(Call<ort::GetDimensions>(y, found, rank) && found[1] == 3);
   Note<ort::SetSymbols>(Call<ort::SetSymbols>(y, names, size_t{2}));
   Note<ort::SetOutputTypeShape>(Call<ort::SetOutputTypeShape>(context, size_t{0}, y));
   ort::ReleaseTensorInfo::Call(api, y);
+  Note<ort::ReleaseTensorInfo>(true);
   return nullptr;
 }
 
@@ -181,7 +173,7 @@ size_t GetPairs(int** inputs, int** outputs) {
 constexpr ort::CustomOp MakeOp() {
   using ort::CustomOp;
   CustomOp op{};
-  op.version = CustomOp::kNewest;
+  op.version = CustomOp::kVersion;
   op.get_name = [](const CustomOp*) { return "probe"; };
   op.get_provider = [](const CustomOp*) -> const char* { return nullptr; };
   op.get_input_type = op.get_output_type = [](const CustomOp*, size_t) { return ort::kAnyType; };

@@ -31,8 +31,8 @@ const char* NameOf(NodeText::Class type) {
 /// Reads the attributes of a node, one by one.
 class Reader {
  public:
-  Reader(const NodeText& text, const Runtime& runtime, const ort::KernelInfo* info)
-      : text_(text), runtime_(runtime), info_(info) {}
+  Reader(const NodeText& text, const ort::Api* api, const ort::KernelInfo* info)
+      : text_(text), api_(api), info_(info) {}
 
   void Read(const NodeText::Attribute& attribute) {
     using Class = NodeText::Class;
@@ -126,7 +126,7 @@ class Reader {
 
   /// Releases a status; false if it is one.
   bool IsDone(ort::Status* opt_status) const {
-    if (opt_status != nullptr) ort::ReleaseStatus::Call(runtime_.api, opt_status);
+    if (opt_status != nullptr) ort::ReleaseStatus::Call(api_, opt_status);
     return opt_status == nullptr;
   }
 
@@ -151,14 +151,13 @@ class Reader {
     const char* name = attribute.name.c_str();
     size_t count = 1;
     if (is_list) {
-      const bool is_there = IsDone(Many::Call(runtime_.api, info_, name, nullptr, &count));
+      const bool is_there = IsDone(Many::Call(api_, info_, name, nullptr, &count));
       if (!is_there) FailAbsent(attribute);
       CheckCount(attribute, count);
     }
     std::vector<T> values(count);
-    const bool is_read =
-        IsDone(is_list ? Many::Call(runtime_.api, info_, name, values.data(), &count)
-                       : One::Call(runtime_.api, info_, name, values.data()));
+    const bool is_read = IsDone(is_list ? Many::Call(api_, info_, name, values.data(), &count)
+                                        : One::Call(api_, info_, name, values.data()));
     if (!is_read) FailAbsent(attribute);
     return values;
   }
@@ -168,7 +167,7 @@ class Reader {
     size_t size = 0;
     std::string value;
     for (char* buffer = nullptr; true; buffer = value.data()) {
-      if (!IsDone(ort::GetAttributeString::Call(runtime_.api, info_, name, buffer, &size))) {
+      if (!IsDone(ort::GetAttributeString::Call(api_, info_, name, buffer, &size))) {
         FailAbsent(attribute);
       }
       if (buffer != nullptr) break;
@@ -179,28 +178,24 @@ class Reader {
   }
 
   void ReadStrings(const NodeText::Attribute& attribute) {
-    if (!ort::GetAttributeStrings::IsIn(runtime_.release)) {
-      Fail(text_, attribute.name, "ONNX Runtime 1.25 or newer for a list of texts",
-           "1." + std::to_string(runtime_.release));
-    }
     ort::Allocator* allocator = nullptr;
-    Call<ort::GetDefaultAllocator>(runtime_.api, &allocator);
+    Call<ort::GetDefaultAllocator>(api_, &allocator);
     char** items = nullptr;
     size_t count = 0;
-    if (!IsDone(ort::GetAttributeStrings::Call(runtime_.api, info_, attribute.name.c_str(),
-                                               allocator, &items, &count))) {
+    if (!IsDone(ort::GetAttributeStrings::Call(api_, info_, attribute.name.c_str(), allocator,
+                                               &items, &count))) {
       FailAbsent(attribute);
     }
     for (size_t i = 0; i < count; ++i) {
       Add(&strs_, attribute, graphffi::MakeString(items[i]));
-      IsDone(ort::AllocatorFree::Call(runtime_.api, allocator, items[i]));
+      IsDone(ort::AllocatorFree::Call(api_, allocator, items[i]));
     }
-    IsDone(ort::AllocatorFree::Call(runtime_.api, allocator, items));
+    IsDone(ort::AllocatorFree::Call(api_, allocator, items));
     CheckCount(attribute, count);
   }
 
   const NodeText& text_;
-  const Runtime& runtime_;
+  const ort::Api* api_;
   const ort::KernelInfo* info_;
   std::vector<Item> ints_, floats_, strs_;
   std::vector<TVMFFIAny> given_;
@@ -208,9 +203,9 @@ class Reader {
 
 }  // namespace
 
-Attributes Attributes::Read(const NodeText& text, const Runtime& runtime,
+Attributes Attributes::Read(const NodeText& text, const ort::Api* api,
                             const ort::KernelInfo* info) {
-  Reader reader(text, runtime, info);
+  Reader reader(text, api, info);
   for (const NodeText::Attribute& attribute : text.attributes) reader.Read(attribute);
   for (const NodeText::Value& value : text.exact) reader.Complete(value);
   for (const NodeText::Value& value : text.fixed) reader.CheckFixed(value);

@@ -17,7 +17,7 @@ namespace graphffi_onnxruntime {
 struct Attributes {
   /// \throws Error for one that the node lacks, or has of another kind or length, or on whose
   /// former value the text depends.
-  static Attributes Read(const NodeText& text, const Runtime& runtime, const ort::KernelInfo* info);
+  static Attributes Read(const NodeText& text, const ort::Api* api, const ort::KernelInfo* info);
   /// The integers alone, while shapes are inferred. \throws Error likewise
   static std::vector<TVMFFIAny> ReadInts(const NodeText& text, const ort::Api* api,
                                          const ort::ShapeInferContext* context);

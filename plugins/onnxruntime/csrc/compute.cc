@@ -48,8 +48,7 @@ inline void SetStrides(DLTensor* tensor, int64_t* opt_room) {
 }  // namespace
 
 void NodeCall::LoadInputs(const ort::KernelContext* context, Room* room) const {
-  const ort::Api* api = runtime_.api;
-  const bool has_reference = ort::GetTypeAndShape::IsIn(runtime_.release);
+  const ort::Api* api = api_;
   for (size_t k = 0; k < text_.inputs.size(); ++k) {
     const NodeText::Input& input = text_.inputs[k];
     if (input.role == NodeText::Role::kAbsent) continue;
@@ -60,12 +59,7 @@ void NodeCall::LoadInputs(const ort::KernelContext* context, Room* room) const {
     int type = 0;
     size_t rank = 0;
     const int64_t* dims = nullptr;
-    if (__builtin_expect(has_reference, 1)) {
-      Ensure(api, ort::GetTypeAndShape::Call(api, value, &type, &dims, &rank));
-    } else {
-      rank = ReadShape(value, static_cast<size_t>(input.ndim), &type, room->dims);
-      dims = room->TakeDims(static_cast<size_t>(input.ndim));
-    }
+    Ensure(api, ort::GetTypeAndShape::Call(api, value, &type, &dims, &rank));
     Ensure(api, ort::GetTensorData::Call(api, const_cast<ort::Value*>(value), &tensor.data));
     tensor.device = text_.device;
     tensor.ndim = static_cast<int32_t>(rank);
@@ -74,23 +68,6 @@ void NodeCall::LoadInputs(const ort::KernelContext* context, Room* room) const {
     tensor.byte_offset = 0;
     if (tensor.ndim == input.ndim) SetStrides(&tensor, room->TakeDims(rank));
   }
-}
-
-/// Releases before 1.24: the rank, and the sizes if that is the expected one.
-size_t NodeCall::ReadShape(const ort::Value* value, size_t expected, int* type,
-                           int64_t* dims) const {
-  const ort::Api* api = runtime_.api;
-  ort::TensorInfo* owned = nullptr;
-  Ensure(api, ort::GetTensorInfo::Call(api, value, &owned));
-  size_t rank = 0;
-  ort::Status* status = ort::GetElementType::Call(api, owned, type);
-  if (status == nullptr) status = ort::GetDimensionsCount::Call(api, owned, &rank);
-  if (status == nullptr && rank == expected) {
-    status = ort::GetDimensions::Call(api, owned, dims, rank);
-  }
-  ort::ReleaseTensorInfo::Call(api, owned);
-  Ensure(api, status);
-  return rank;
 }
 
 void NodeCall::FailNoInput(const NodeText::Input& input) const {
@@ -139,7 +116,7 @@ void NodeCall::FailToChoose(const Room& room) const {
 
 void NodeCall::MakeOutputs(ort::KernelContext* context, const ResultShapes& results, void* stream,
                            Room* room) const {
-  const ort::Api* api = runtime_.api;
+  const ort::Api* api = api_;
   const auto make = [&](size_t index, const DLTensor& like) {
     ort::Value* value = nullptr;
     void* data = nullptr;
@@ -173,7 +150,7 @@ void NodeCall::MakeOutputs(ort::KernelContext* context, const ResultShapes& resu
 
 /// The number of the device that a node's tensors are on.
 int32_t NodeCall::DeviceOf(const ort::KernelContext* context) const {
-  const ort::Api* api = runtime_.api;
+  const ort::Api* api = api_;
   for (size_t k = 0; k < text_.inputs.size(); ++k) {
     if (text_.inputs[k].role == NodeText::Role::kAbsent) continue;
     const ort::Value* value = nullptr;
@@ -195,7 +172,7 @@ void NodeCall::Run(ort::KernelContext* context, const std::shared_ptr<SessionAll
   const NodeWay& way = ChooseWay(*room, &results);
   const bool is_on_cpu = text_.device.device_type == kDLCPU;
   if (!is_on_cpu) {
-    Ensure(runtime_.api, ort::GetComputeStream::Call(runtime_.api, context, &place.stream));
+    Ensure(api_, ort::GetComputeStream::Call(api_, context, &place.stream));
     place.device.device_id = DeviceOf(context);
   }
   MakeOutputs(context, results, place.stream, room);

@@ -103,7 +103,7 @@ Dims GivenOf(const NodeText& text, const std::vector<Dims>& dims) {
 }  // namespace
 
 void InferOutputs(const Op& op, ort::ShapeInferContext* context) {
-  const ort::Api* api = op.runtime.api;
+  const ort::Api* api = op.api;
   const NodeText text = NodeText::Parse(ReadCall(api, context));
   const std::vector<TVMFFIAny> ints = Attributes::ReadInts(text, api, context);
   const graphffi::ShapeProgram program = ParseProgram(text.ways.front().program, text, ints);

@@ -119,29 +119,27 @@ class KnownCalls {
 }  // namespace
 
 Node::Node(const Op& op, const ort::Api* api, const ort::KernelInfo* info)
-    : call(NodeCall::Get(op, api, info)),
-      allocator(SessionAllocator::Of(api, op.runtime.release, info)) {
+    : call(NodeCall::Get(op, api, info)), allocator(SessionAllocator::Of(api, info)) {
   call->CheckTensors(info);
 }
 
 std::shared_ptr<const NodeCall> NodeCall::Get(const Op& op, const ort::Api* api,
                                               const ort::KernelInfo* info) {
-  const Runtime runtime{api, op.runtime.release};
   const std::string text = ReadCall(op, api, info);
   NodeText parsed = NodeText::Parse(text);
   CheckDefinition(op, parsed);
-  Attributes attributes = Attributes::Read(parsed, runtime, info);
+  Attributes attributes = Attributes::Read(parsed, api, info);
   const std::string key =
       std::to_string(reinterpret_cast<uintptr_t>(&op)) + "\n" + attributes.key + "\n" + text;
   if (std::shared_ptr<const NodeCall> known = KnownCalls::Global().Find(key)) return known;
   // Unlocked: finding the kernel may wait for the GIL.
   const std::shared_ptr<const NodeCall> made(
-      new NodeCall(op, runtime, std::move(parsed), std::move(attributes)));
+      new NodeCall(op, api, std::move(parsed), std::move(attributes)));
   return KnownCalls::Global().Add(key, made);
 }
 
-NodeCall::NodeCall(const Op& op, const Runtime& runtime, NodeText text, Attributes attributes)
-    : runtime_(runtime), text_(std::move(text)), attributes_(std::move(attributes)) {
+NodeCall::NodeCall(const Op& op, const ort::Api* api, NodeText text, Attributes attributes)
+    : api_(api), text_(std::move(text)), attributes_(std::move(attributes)) {
   for (const NodeText::Way& way : text_.ways) AddWay(way, op);
   num_tensors_ = static_cast<int32_t>(text_.num_tensors());
   for (const NodeText::Input& input : text_.inputs) num_dims_ += 2 * input.ndim;
@@ -183,7 +181,7 @@ void NodeCall::AddWay(const NodeText::Way& way, const Op& op) {
 }
 
 void NodeCall::CheckTensors(const ort::KernelInfo* info) const {
-  const ort::Api* api = runtime_.api;
+  const ort::Api* api = api_;
   size_t num_inputs = 0, num_outputs = 0;
   Call<ort::GetNodeInputCount>(api, info, &num_inputs);
   Call<ort::GetNodeOutputCount>(api, info, &num_outputs);

@@ -38,7 +38,7 @@ class NodeCall {
   NodeCall(const NodeCall&) = delete;
   NodeCall& operator=(const NodeCall&) = delete;
 
-  const ort::Api* api() const { return runtime_.api; }
+  const ort::Api* api() const { return api_; }
   const std::string& subject() const { return text_.subject(); }
 
   /// Refuses tensors of other types than the text's while a session is made. \throws Error
@@ -50,7 +50,7 @@ class NodeCall {
  private:
   struct Room;
 
-  NodeCall(const Op& op, const Runtime& runtime, NodeText text, Attributes attributes);
+  NodeCall(const Op& op, const ort::Api* api, NodeText text, Attributes attributes);
   void AddWay(const NodeText::Way& way, const Op& op);
   void LoadInputs(const ort::KernelContext* context, Room* room) const;
   size_t ReadShape(const ort::Value* value, size_t expected, int* type, int64_t* dims) const;
@@ -64,7 +64,7 @@ class NodeCall {
   void Run(ort::KernelContext* context, const std::shared_ptr<SessionAllocator>& allocator,
            Room* room) const;
 
-  Runtime runtime_;
+  const ort::Api* api_;
   NodeText text_;
   Attributes attributes_;
   std::vector<std::unique_ptr<NodeWay>> ways_;

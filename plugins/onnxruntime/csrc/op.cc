@@ -49,7 +49,7 @@ ort::Status* Compute(void* kernel, ort::KernelContext* context) {
 
 ort::Status* InferShapes(const ort::CustomOp* self, ort::ShapeInferContext* context) {
   const Op& op = Op::From(self);
-  return Guard(op.runtime.api, op.subject(), [&] { InferOutputs(op, context); });
+  return Guard(op.api, op.subject(), [&] { InferOutputs(op, context); });
 }
 
 /// The functions that all ops share.
@@ -99,8 +99,8 @@ const char* ProviderOf(DLDeviceType type) {
   }
 }
 
-Op::Op(std::string_view line, std::string in_folder, const Runtime& of)
-    : ort::CustomOp(MakeTable()), folder(std::move(in_folder)), runtime(of) {
+Op::Op(std::string_view line, std::string in_folder, const ort::Api* of)
+    : ort::CustomOp(MakeTable()), folder(std::move(in_folder)), api(of) {
   const std::vector<std::string> words = WordsOf(line);
   const auto arrow = std::find(words.begin(), words.end(), "->");
   const size_t colons = words.empty() ? std::string::npos : words[0].rfind("::");
@@ -121,7 +121,7 @@ Op::Op(std::string_view line, std::string in_folder, const Runtime& of)
     pairs.push_back({static_cast<int>(i), static_cast<int>(outputs.size())});
     outputs.push_back(operands[i].characteristic);
   }
-  version = static_cast<uint32_t>(std::min<int>(runtime.release, CustomOp::kNewest));
+  version = CustomOp::kVersion;
   SetMayInplace(pairs, this);
 }
 

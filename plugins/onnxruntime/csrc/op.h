@@ -26,7 +26,7 @@ struct Op : ort::CustomOp {
 
   /// Of a line `mylib::add 0123456789abcdef cpu tensor optional list! -> 1`.
   /// \throws Error(ValueError)
-  Op(std::string_view line, std::string folder, const Runtime& runtime);
+  Op(std::string_view line, std::string folder, const ort::Api* api);
 
   std::string domain, name;
   std::string digest;    ///< "-": any definition
@@ -34,7 +34,7 @@ struct Op : ort::CustomOp {
   std::vector<Operand> operands;
   std::vector<ort::Characteristic> outputs;  ///< results, then what is updated
   std::string folder;                        ///< of the list, where kernel libraries are looked for
-  Runtime runtime;
+  const ort::Api* api;
 
   std::string subject() const { return domain + "::" + name; }
   static const Op& From(const ort::CustomOp* op) { return *static_cast<const Op*>(op); }

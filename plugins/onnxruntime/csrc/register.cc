@@ -38,32 +38,31 @@ struct Domains {
 };
 
 std::unique_ptr<Domains> Make(const std::string& text, const std::string& folder,
-                              const Runtime& runtime) {
+                              const ort::Api* api) {
   auto made = std::make_unique<Domains>();
   for (const graphffi::TextLine& line : graphffi::ReadTextLines(text, kListFormat)) {
     const std::string words = std::string(line.name) + " " + line.value;
     if (words == " ") continue;
-    made->ops.push_back(std::make_unique<const Op>(words, folder, runtime));
+    made->ops.push_back(std::make_unique<const Op>(words, folder, api));
     const Op& op = *made->ops.back();
     ort::CustomOpDomain*& domain = made->domains[op.domain];
     if (domain == nullptr) {
-      Call<ort::CreateCustomOpDomain>(runtime.api, op.domain.c_str(), &domain);
+      Call<ort::CreateCustomOpDomain>(api, op.domain.c_str(), &domain);
     }
-    Call<ort::AddToDomain>(runtime.api, domain, static_cast<const ort::CustomOp*>(&op));
+    Call<ort::AddToDomain>(api, domain, static_cast<const ort::CustomOp*>(&op));
   }
   return made;
 }
 
 /// The same for the same list: models are loaded again and again.
-const Domains& DomainsOf(const std::string& text, const std::string& folder,
-                         const Runtime& runtime) {
+const Domains& DomainsOf(const std::string& text, const std::string& folder, const ort::Api* api) {
   static auto* mutex = new std::mutex;
   static auto* known = new std::map<std::string, std::unique_ptr<Domains>>;
   const std::string key =
-      std::to_string(reinterpret_cast<uintptr_t>(runtime.api)) + "\n" + folder + "\n" + text;
+      std::to_string(reinterpret_cast<uintptr_t>(api)) + "\n" + folder + "\n" + text;
   std::lock_guard<std::mutex> lock(*mutex);
   std::unique_ptr<Domains>& domains = (*known)[key];
-  if (domains == nullptr) domains = Make(text, folder, runtime);
+  if (domains == nullptr) domains = Make(text, folder, api);
   return *domains;
 }
 
@@ -124,15 +123,13 @@ std::string FolderOf(const std::string& path) {
 }
 
 /// The functions of a library of ONNX Runtime's. \throws Error(RuntimeError) for an older one
-Runtime RuntimeOf(const ort::ApiBase& base) {
+const ort::Api* ApiOf(const ort::ApiBase& base) {
   const std::string version = base.get_version_string();
-  const size_t dot = version.find('.');
-  const int release = dot == std::string::npos ? 0 : std::atoi(version.c_str() + dot + 1);
   const ort::Api* api = base.get_api(ort::kOldestApi);
-  if (api == nullptr || version.substr(0, dot) != "1") {
-    throw Error("RuntimeError", "graphffi: expected ONNX Runtime 1.17 or newer, got " + version);
+  if (api == nullptr || version.substr(0, 2) != "1.") {
+    throw Error("RuntimeError", "graphffi: expected ONNX Runtime 1.25 or newer, got " + version);
   }
-  return {api, release};
+  return api;
 }
 
 template <typename Run>
@@ -140,14 +137,14 @@ ort::Status* GuardOf(const ort::ApiBase& base, Run&& run) noexcept {
   return Guard(base.get_api(1), "", std::forward<Run>(run));
 }
 
-void Register(ort::SessionOptions* options, const Runtime& runtime, const std::string& text,
+void Register(ort::SessionOptions* options, const ort::Api* api, const std::string& text,
               const std::string& folder) {
-  AddTo(options, DomainsOf(text, folder, runtime), runtime.api);
+  AddTo(options, DomainsOf(text, folder, api), api);
 }
 
 /// By the path of a list of ops, or the list itself, in the options' entry or the environment.
-void RegisterNamed(ort::SessionOptions* options, const Runtime& runtime) {
-  std::string path = EntryOf(runtime.api, options, kEntry);
+void RegisterNamed(ort::SessionOptions* options, const ort::Api* api) {
+  std::string path = EntryOf(api, options, kEntry);
   const char* opt_variable = std::getenv(kVariable);
   if (path.empty() && opt_variable != nullptr) path = opt_variable;
   if (path.empty()) {
@@ -158,8 +155,8 @@ void RegisterNamed(ort::SessionOptions* options, const Runtime& runtime) {
                                   "name model.onnx.ops");
   }
   const bool is_text = path.compare(0, kListFormat.size(), kListFormat) == 0;
-  if (is_text) return Register(options, runtime, path, "");
-  Register(options, runtime, ReadFile(path), FolderOf(path));
+  if (is_text) return Register(options, api, path, "");
+  Register(options, api, ReadFile(path), FolderOf(path));
 }
 
 }  // namespace
@@ -169,7 +166,7 @@ extern "C" {
 /// ONNX Runtime calls it for `RegisterCustomOpsLibrary_V2`.
 __attribute__((visibility("default"))) ort::Status* RegisterCustomOps(ort::SessionOptions* options,
                                                                       const ort::ApiBase* base) {
-  return GuardOf(*base, [&] { RegisterNamed(options, RuntimeOf(*base)); });
+  return GuardOf(*base, [&] { RegisterNamed(options, ApiOf(*base)); });
 }
 
 /// For kernel libraries that export RegisterCustomOps: graphffi/onnxruntime.h.
@@ -180,7 +177,7 @@ __attribute__((visibility("default"))) void* graphffi_onnxruntime_register(void*
   const auto& base = *static_cast<const ort::ApiBase*>(api_base);
   return GuardOf(base, [&] {
     graphffi::ProvideLibrary(graphffi::PackagedName(library), library);
-    Register(static_cast<ort::SessionOptions*>(options), RuntimeOf(base), ops, FolderOf(library));
+    Register(static_cast<ort::SessionOptions*>(options), ApiOf(base), ops, FolderOf(library));
   });
 }
 }

@@ -10,7 +10,7 @@ try:
     import onnxruntime as _onnxruntime  # noqa: F401
 except ModuleNotFoundError as _error:
     raise ImportError(
-        "graphffi_onnxruntime: expected onnxruntime 1.17 or newer, got none; pip install "
+        "graphffi_onnxruntime: expected onnxruntime 1.25 or newer, got none; pip install "
         "onnxruntime"
     ) from _error
 

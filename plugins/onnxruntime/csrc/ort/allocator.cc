@@ -29,26 +29,19 @@ struct Block {
 
 }  // namespace
 
-std::shared_ptr<SessionAllocator> SessionAllocator::Of(const ort::Api* api, int release,
+std::shared_ptr<SessionAllocator> SessionAllocator::Of(const ort::Api* api,
                                                        const ort::KernelInfo* info) {
-  ort::Allocator* allocator = nullptr;
-  const bool is_sessions = ort::GetNodeAllocator::IsIn(release);
-  if (is_sessions) {
-    Call<ort::GetNodeAllocator>(api, info, 0, &allocator);
-  } else {
-    Call<ort::GetDefaultAllocator>(api, &allocator);  // the CPU's, of the process
-  }
-  return std::shared_ptr<SessionAllocator>(new SessionAllocator(api, allocator, is_sessions));
+  ort::Allocator* owned = nullptr;
+  Call<ort::GetNodeAllocator>(api, info, 0, &owned);
+  return std::shared_ptr<SessionAllocator>(new SessionAllocator(api, owned));
 }
 
-SessionAllocator::~SessionAllocator() {
-  if (is_owned_) ort::ReleaseAllocator::Call(api_, allocator_);
-}
+SessionAllocator::~SessionAllocator() { ort::ReleaseAllocator::Call(api_, owned_); }
 
 void* SessionAllocator::Allocate(size_t num_bytes) {
   void* data = nullptr;
   if (num_bytes == 0) return nullptr;
-  if (ort::Status* status = ort::AllocatorAlloc::Call(api_, allocator_, num_bytes, &data)) {
+  if (ort::Status* status = ort::AllocatorAlloc::Call(api_, owned_, num_bytes, &data)) {
     const std::string text = ort::GetErrorMessage::Call(api_, status);
     ort::ReleaseStatus::Call(api_, status);
     throw Error("MemoryError",
@@ -58,7 +51,7 @@ void* SessionAllocator::Allocate(size_t num_bytes) {
 }
 
 void SessionAllocator::Free(void* data) {
-  if (ort::Status* status = ort::AllocatorFree::Call(api_, allocator_, data)) {
+  if (ort::Status* status = ort::AllocatorFree::Call(api_, owned_, data)) {
     ort::ReleaseStatus::Call(api_, status);
   }
 }

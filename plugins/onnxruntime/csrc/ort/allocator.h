@@ -15,8 +15,7 @@ namespace graphffi_onnxruntime {
 class SessionAllocator {
  public:
   /// That of a node's device. \throws Error(RuntimeError)
-  static std::shared_ptr<SessionAllocator> Of(const ort::Api* api, int release,
-                                              const ort::KernelInfo* info);
+  static std::shared_ptr<SessionAllocator> Of(const ort::Api* api, const ort::KernelInfo* info);
   ~SessionAllocator();
   SessionAllocator(const SessionAllocator&) = delete;
   SessionAllocator& operator=(const SessionAllocator&) = delete;
@@ -26,12 +25,10 @@ class SessionAllocator {
   void Free(void* data);
 
  private:
-  SessionAllocator(const ort::Api* api, ort::Allocator* allocator, bool is_owned)
-      : api_(api), allocator_(allocator), is_owned_(is_owned) {}
+  SessionAllocator(const ort::Api* api, ort::Allocator* owned) : api_(api), owned_(owned) {}
 
   const ort::Api* api_;
-  ort::Allocator* allocator_;
-  bool is_owned_;
+  ort::Allocator* owned_;
 };
 
 /// The env's allocator: from the scope that is open on this thread.

@@ -19,8 +19,9 @@ struct ApiBase {
   const char* (*get_version_string)();      ///< "1.32.0"
 };
 
-/// Release 1.17 is the first one whose ops infer the types of their results.
-constexpr int kOldestApi = 17;
+/// Older releases refuse ops with several operands of any type (1.20), crash where an operand is
+/// absent (1.23), or lack functions that are used here (1.24).
+constexpr int kOldestApi = 25;
 
 // Objects of ONNX Runtime's.
 struct Allocator;
@@ -38,12 +39,11 @@ struct Value;
 
 enum ErrorCode { kFail = 1, kInvalidArgument = 2, kRuntimeException = 6, kNotImplemented = 9 };
 
-/// Function `kIndex`, which release 1.kSince has and newer ones.
-template <size_t kIndex, int kSince, typename Function>
+/// Function `kIndex`.
+template <size_t kIndex, typename Function>
 struct Slot;
-template <size_t kIndex, int kSince, typename Returned, typename... Args>
-struct Slot<kIndex, kSince, Returned(Args...)> {
-  static bool IsIn(int release) { return release >= kSince; }
+template <size_t kIndex, typename Returned, typename... Args>
+struct Slot<kIndex, Returned(Args...)> {
   static Returned Call(const Api* api, Args... args) {
     return reinterpret_cast<Returned (*)(Args...)>(api->functions[kIndex])(args...);
   }
@@ -51,80 +51,74 @@ struct Slot<kIndex, kSince, Returned(Args...)> {
 
 // Out-parameters are *borrowed references* unless they say otherwise. A Status that is not NULL is
 // the caller's, to be given to ReleaseStatus.
-using CreateStatus = Slot<0, 1, Status*(int code, const char* text)>;  // *new reference*
-using GetErrorMessage = Slot<2, 1, const char*(const Status*)>;
-using CreateCustomOpDomain = Slot<26, 1, Status*(const char* name, CustomOpDomain** made)>;
-using AddToDomain = Slot<27, 1, Status*(CustomOpDomain*, const struct CustomOp*)>;
-using AddDomain = Slot<28, 1, Status*(SessionOptions*, CustomOpDomain*)>;
-using GetTensorData = Slot<51, 1, Status*(Value*, void** data)>;
-using CastToTensorInfo = Slot<55, 1, Status*(const TypeInfo*, const TensorInfo** opt_info)>;
-using CreateTensorInfo = Slot<57, 1, Status*(TensorInfo** made)>;
-using SetElementType = Slot<58, 1, Status*(TensorInfo*, int type)>;
-using SetDimensions = Slot<59, 1, Status*(TensorInfo*, const int64_t* dims, size_t count)>;
-using GetElementType = Slot<60, 1, Status*(const TensorInfo*, int* type)>;
-using GetDimensionsCount = Slot<61, 1, Status*(const TensorInfo*, size_t* count)>;
-using GetDimensions = Slot<62, 1, Status*(const TensorInfo*, int64_t* dims, size_t count)>;
+using CreateStatus = Slot<0, Status*(int code, const char* text)>;  // *new reference*
+using GetErrorMessage = Slot<2, const char*(const Status*)>;
+using CreateCustomOpDomain = Slot<26, Status*(const char* name, CustomOpDomain** made)>;
+using AddToDomain = Slot<27, Status*(CustomOpDomain*, const struct CustomOp*)>;
+using AddDomain = Slot<28, Status*(SessionOptions*, CustomOpDomain*)>;
+using GetTensorData = Slot<51, Status*(Value*, void** data)>;
+using CastToTensorInfo = Slot<55, Status*(const TypeInfo*, const TensorInfo** opt_info)>;
+using CreateTensorInfo = Slot<57, Status*(TensorInfo** made)>;
+using SetElementType = Slot<58, Status*(TensorInfo*, int type)>;
+using SetDimensions = Slot<59, Status*(TensorInfo*, const int64_t* dims, size_t count)>;
+using GetElementType = Slot<60, Status*(const TensorInfo*, int* type)>;
+using GetDimensionsCount = Slot<61, Status*(const TensorInfo*, size_t* count)>;
+using GetDimensions = Slot<62, Status*(const TensorInfo*, int64_t* dims, size_t count)>;
 /// Names that are borrowed from the info; "" where there is none.
-using GetSymbols = Slot<63, 1, Status*(const TensorInfo*, const char** names, size_t count)>;
-using GetTensorInfo = Slot<65, 1, Status*(const Value*, TensorInfo** made)>;
-using AllocatorAlloc = Slot<75, 1, Status*(Allocator*, size_t bytes, void** data)>;
-using AllocatorFree = Slot<76, 1, Status*(Allocator*, void* data)>;
-using GetAttributeFloat = Slot<85, 1, Status*(const KernelInfo*, const char* name, float*)>;
-using GetAttributeInt = Slot<86, 1, Status*(const KernelInfo*, const char* name, int64_t*)>;
+using GetSymbols = Slot<63, Status*(const TensorInfo*, const char** names, size_t count)>;
+using AllocatorAlloc = Slot<75, Status*(Allocator*, size_t bytes, void** data)>;
+using AllocatorFree = Slot<76, Status*(Allocator*, void* data)>;
+using GetAttributeFloat = Slot<85, Status*(const KernelInfo*, const char* name, float*)>;
+using GetAttributeInt = Slot<86, Status*(const KernelInfo*, const char* name, int64_t*)>;
 /// *size counts the NUL; a NULL buffer asks for it.
 using GetAttributeString =
-    Slot<87, 1, Status*(const KernelInfo*, const char* name, char* opt_buffer, size_t* size)>;
-using GetInputCount = Slot<88, 1, Status*(const KernelContext*, size_t*)>;
-using GetOutputCount = Slot<89, 1, Status*(const KernelContext*, size_t*)>;
-using GetInput = Slot<90, 1, Status*(const KernelContext*, size_t index, const Value** opt_value)>;
-using GetOutput = Slot<91, 1,
-                       Status*(KernelContext*, size_t index, const int64_t* dims, size_t count,
-                               Value** opt_value)>;
-using ReleaseStatus = Slot<93, 1, void(Status*)>;
-using ReleaseTypeInfo = Slot<98, 1, void(TypeInfo*)>;
-using ReleaseTensorInfo = Slot<99, 1, void(TensorInfo*)>;
-using AddConfigEntry = Slot<130, 5, Status*(SessionOptions*, const char* key, const char* value)>;
-using ReleaseAllocator = Slot<132, 5, void(Allocator*)>;
+    Slot<87, Status*(const KernelInfo*, const char* name, char* opt_buffer, size_t* size)>;
+using GetInputCount = Slot<88, Status*(const KernelContext*, size_t*)>;
+using GetOutputCount = Slot<89, Status*(const KernelContext*, size_t*)>;
+using GetInput = Slot<90, Status*(const KernelContext*, size_t index, const Value** opt_value)>;
+using GetOutput = Slot<91, Status*(KernelContext*, size_t index, const int64_t* dims, size_t count,
+                                   Value** opt_value)>;
+using ReleaseStatus = Slot<93, void(Status*)>;
+using ReleaseTypeInfo = Slot<98, void(TypeInfo*)>;
+using ReleaseTensorInfo = Slot<99, void(TensorInfo*)>;
+using AddConfigEntry = Slot<130, Status*(SessionOptions*, const char* key, const char* value)>;
+using ReleaseAllocator = Slot<132, void(Allocator*)>;
 /// *size is the number of items; a NULL array asks for it.
 using GetAttributeFloats =
-    Slot<162, 8, Status*(const KernelInfo*, const char* name, float* opt_items, size_t* size)>;
+    Slot<162, Status*(const KernelInfo*, const char* name, float* opt_items, size_t* size)>;
 using GetAttributeInts =
-    Slot<163, 8, Status*(const KernelInfo*, const char* name, int64_t* opt_items, size_t* size)>;
-using GetComputeStream = Slot<193, 10, Status*(const KernelContext*, void** opt_stream)>;
-using GetTensorMemoryInfo = Slot<194, 10, Status*(const Value*, const MemoryInfo**)>;
-using MemoryInfoGetId = Slot<72, 1, Status*(const MemoryInfo*, int* id)>;
-using RegisterLibrary = Slot<228, 14, Status*(SessionOptions*, const char* path)>;
-using GetNodeInputCount = Slot<230, 14, Status*(const KernelInfo*, size_t*)>;
-using GetNodeOutputCount = Slot<231, 14, Status*(const KernelInfo*, size_t*)>;
-using GetInputTypeInfo = Slot<234, 14, Status*(const KernelInfo*, size_t index, TypeInfo** made)>;
-using GetOutputTypeInfo = Slot<235, 14, Status*(const KernelInfo*, size_t index, TypeInfo** made)>;
-using HasConfigEntry = Slot<237, 14, Status*(const SessionOptions*, const char* key, int* has)>;
+    Slot<163, Status*(const KernelInfo*, const char* name, int64_t* opt_items, size_t* size)>;
+using GetComputeStream = Slot<193, Status*(const KernelContext*, void** opt_stream)>;
+using GetTensorMemoryInfo = Slot<194, Status*(const Value*, const MemoryInfo**)>;
+using MemoryInfoGetId = Slot<72, Status*(const MemoryInfo*, int* id)>;
+using RegisterLibrary = Slot<228, Status*(SessionOptions*, const char* path)>;
+using GetNodeInputCount = Slot<230, Status*(const KernelInfo*, size_t*)>;
+using GetNodeOutputCount = Slot<231, Status*(const KernelInfo*, size_t*)>;
+using GetInputTypeInfo = Slot<234, Status*(const KernelInfo*, size_t index, TypeInfo** made)>;
+using GetOutputTypeInfo = Slot<235, Status*(const KernelInfo*, size_t index, TypeInfo** made)>;
+using HasConfigEntry = Slot<237, Status*(const SessionOptions*, const char* key, int* has)>;
 using GetConfigEntry =
-    Slot<238, 14, Status*(const SessionOptions*, const char* key, char* opt_buffer, size_t* size)>;
-using GetNodeName = Slot<244, 15, Status*(const KernelInfo*, char* opt_buffer, size_t* size)>;
-using GetShapeInputCount = Slot<267, 17, Status*(const ShapeInferContext*, size_t*)>;
-using GetInputTypeShape =
-    Slot<268, 17, Status*(const ShapeInferContext*, size_t index, TensorInfo**)>;
+    Slot<238, Status*(const SessionOptions*, const char* key, char* opt_buffer, size_t* size)>;
+using GetNodeName = Slot<244, Status*(const KernelInfo*, char* opt_buffer, size_t* size)>;
+using GetShapeInputCount = Slot<267, Status*(const ShapeInferContext*, size_t*)>;
+using GetInputTypeShape = Slot<268, Status*(const ShapeInferContext*, size_t index, TensorInfo**)>;
 using GetShapeAttribute =
-    Slot<269, 17, Status*(const ShapeInferContext*, const char* name, const OpAttribute**)>;
+    Slot<269, Status*(const ShapeInferContext*, const char* name, const OpAttribute**)>;
 using SetOutputTypeShape =
-    Slot<270, 17, Status*(const ShapeInferContext*, size_t index, const TensorInfo*)>;
-using SetSymbols = Slot<271, 17, Status*(TensorInfo*, const char** names, size_t count)>;
+    Slot<270, Status*(const ShapeInferContext*, size_t index, const TensorInfo*)>;
+using SetSymbols = Slot<271, Status*(TensorInfo*, const char** names, size_t count)>;
 /// *size counts bytes; the text has no NUL.
 using ReadOpAttribute =
-    Slot<272, 17,
-         Status*(const OpAttribute*, int kind, void* buffer, size_t capacity, size_t* size)>;
+    Slot<272, Status*(const OpAttribute*, int kind, void* buffer, size_t capacity, size_t* size)>;
 constexpr int kIntAttribute = 1, kIntsAttribute = 2, kStringAttribute = 5;  ///< kinds for it
 /// *new reference*
-using GetNodeAllocator = Slot<278, 18, Status*(const KernelInfo*, int memory, Allocator** made)>;
-/// Makes nothing, unlike GetTensorInfo.
+using GetNodeAllocator = Slot<278, Status*(const KernelInfo*, int memory, Allocator** made)>;
 using GetTypeAndShape =
-    Slot<414, 24, Status*(const Value*, int* type, const int64_t** dims, size_t* count)>;
+    Slot<414, Status*(const Value*, int* type, const int64_t** dims, size_t* count)>;
 /// The texts and their array are the allocator's.
-using GetAttributeStrings =
-    Slot<417, 25,
-         Status*(const KernelInfo*, const char* name, Allocator*, char*** items, size_t* size)>;
-using GetDefaultAllocator = Slot<78, 1, Status*(Allocator**)>;
+using GetAttributeStrings = Slot<417, Status*(const KernelInfo*, const char* name, Allocator*,
+                                              char*** items, size_t* size)>;
+using GetDefaultAllocator = Slot<78, Status*(Allocator**)>;
 
 enum Characteristic { kRequired = 0, kOptional = 1, kVariadic = 2 };
 constexpr int kAnyType = 0;
@@ -132,7 +126,7 @@ constexpr int kAnyType = 0;
 /// An op as ONNX Runtime calls it. It reads what `version` has, which is at most its own minor
 /// version; version 17 ends behind get_end_version.
 struct CustomOp {
-  static constexpr uint32_t kNewest = 18;
+  static constexpr uint32_t kVersion = 18;
 
   uint32_t version;
   void* (*create_kernel)(const CustomOp*, const Api*, const KernelInfo*);

@@ -10,12 +10,6 @@
 
 namespace graphffi_onnxruntime {
 
-/// ONNX Runtime's functions, and what release they are of.
-struct Runtime {
-  const ort::Api* api;
-  int release;  ///< 32 of "1.32.0"
-};
-
 /// \throws Error(RuntimeError) with the text of `opt_status`, which is released.
 [[noreturn, gnu::cold]] void FailWith(const ort::Api* api, ort::Status* status);
 inline void Check(const ort::Api* api, ort::Status* opt_status) {
