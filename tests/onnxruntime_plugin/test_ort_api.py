@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+
+import graphffi_onnxruntime
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
@@ -75,3 +79,35 @@ def test_an_error_of_a_kernel_is_a_status(probe: Path) -> None:
         onnxruntime.InferenceSession(
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
+
+
+class ApiBase(ctypes.Structure):
+    """As ort_api.h has it."""
+
+    GetApi = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)
+    GetVersion = ctypes.CFUNCTYPE(ctypes.c_void_p)
+    _fields_ = (("get_api", GetApi), ("get_version_string", GetVersion))
+
+
+def test_an_older_release_is_refused() -> None:
+    (path,) = Path(onnxruntime.__file__).parent.glob("capi/libonnxruntime.so.*")
+    runtime = ctypes.CDLL(str(path))
+    runtime.OrtGetApiBase.restype = ctypes.POINTER(ApiBase)
+    newest = runtime.OrtGetApiBase().contents
+
+    def get_api(version: int) -> Any:
+        return newest.get_api(version) if version <= 24 else None
+
+    text = ctypes.create_string_buffer(b"1.24.4")
+    get_version = ApiBase.GetVersion(lambda: ctypes.addressof(text))
+    older = ApiBase(ApiBase.GetApi(get_api), get_version)
+    library = ctypes.CDLL(graphffi_onnxruntime.library_path())
+    library.RegisterCustomOps.restype = ctypes.c_void_p
+    status = library.RegisterCustomOps(None, ctypes.byref(older))
+    functions = ctypes.cast(newest.get_api(1), ctypes.POINTER(ctypes.c_void_p))
+    get_message = ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p)(functions[2])
+    release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(functions[93])
+    assert get_message(status) == (
+        b"RuntimeError: graphffi: expected ONNX Runtime 1.25 or newer, got 1.24.4"
+    )
+    release(status)
