@@ -98,13 +98,16 @@ def test_elements_are_those_of_the_tensor(kernels: Any) -> None:
     out = np.empty_like(with_offset)
     kernels.add_one(with_offset, out)
     assert out.tolist() == [3, 4]
-    kernels.kinds(*(np.ones(1, kind) for kind in ("bool", "uint8", "complex64", "float16")))
+    kinds = ("bool", "uint8", "complex64", "float16")
+    kernels.kinds(*(np.ones(1, kind) for kind in kinds))
+    assert all(kind in kernels.kinds.metadata for kind in kinds)
 
 
 @pytest.mark.parametrize(
     ("name", "args", "text"),
     [
         ("add_one", [np.ones(2), np.ones(2, "f")], "`View<const float32>` but got `float64[2]`"),
+        ("add_one", [np.ones(2, "F"), np.ones(2, "F")], "but got `complex64[2]`"),
         ("add_one", [np.ones(2, "f"), np.ones(2)], "argument #1 "),
         ("add_one", [np.ones((2, 2), "f").T, np.ones((2, 2), "f")], "[2, 2] with strides [1, 2]"),
         ("sum_of", [np.ones(2)], "`View<const float64, 3>` but got `float64[2]`"),

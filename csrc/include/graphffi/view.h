@@ -97,6 +97,8 @@ template <typename T>
 using With = Elements<std::remove_const_t<T>>;
 
 inline std::string ToText(DLDataType dtype) {
+  // No runtime (apache-tvm-ffi 0.1.15) has text for these.
+  if (dtype.code == kDLComplex) return "complex" + std::to_string(dtype.bits);
   std::ostringstream text;
   text << dtype;
   return text.str();
