@@ -38,10 +38,10 @@ ONCE = (
     "onnxruntime_plugin/test_family",
     *(f"torch_plugin/test_{name}.py" for name in (
         "aliasing", "apache_calls", "compile", "cuda_graphs", "decompose", "direct_calls",
-        "effects", "export", "family", "flashinfer_shape", "fx", "gradients", "inductor", "jvp",
-        "mutation", "odd_tensors", "opcheck", "override", "private_names", "recompute",
-        "row_major", "size_guards", "traced_attributes", "traced_modules", "vjp", "vmap",
-        "workarounds",
+        "effects", "export", "family", "flashinfer_shape", "fx", "gradients", "guard_conditions",
+        "inductor", "jvp", "mutation", "odd_tensors", "opcheck", "override", "private_names",
+        "recompute", "row_major", "size_guards", "traced_attributes", "traced_modules", "vjp",
+        "vmap", "workarounds",
     )),
 )  # fmt: skip
 DISTRIBUTIONS = (
