@@ -33,6 +33,7 @@ COUNTS = re.compile(r"(\d+) (passed|failed|skipped|errors?)\b")
 # Libraries may write more when the process ends.
 SUMMARY = re.compile(r"^(?:\d+ \w+(?:, )?)+ in \d.*$", re.M)
 SKIPPED = re.compile(r"^SKIPPED \[\d+\] \S+: (.*)$", re.M)
+PLUGINS = ("torch", "jax", "onnxruntime")
 PLUGIN = Path("plugins/jax/graphffi_jax/lib")
 HEAD = """# Versions
 
@@ -235,7 +236,7 @@ class Matrix:
         cells = [release.title, release.python, datetime.date.today().isoformat()]
         reasons: dict[str, None] = {}
         for runtime in ("bundled", "apache"):
-            paths = (sources, sources / "plugins/torch", sources / "plugins/jax")
+            paths = (sources, *(sources / "plugins" / name for name in PLUGINS))
             environment = {
                 **os.environ,
                 **release.environment,
