@@ -215,7 +215,9 @@ def test_runs_have_their_memory_in_a_workspace(copied: Path) -> None:
     torch.testing.assert_close(library.main(x), y)
     with pytest.raises(ValueError, match="main_within: result 0: expected a contiguous tensor on"):
         library.main_within(None, x, y.T)
-    with pytest.raises(TypeError, match="main_within: expected 1 operands and 1 results, got 1 ar"):
+    with pytest.raises(
+        TypeError, match="main_within: expected 1 operand and 1 result, got 1 argument"
+    ):
         library.main_within(None, x)
 
 

@@ -384,9 +384,9 @@ def test_a_library_needs_the_runtime_and_the_systems_libraries_only(built: Simpl
     listed = read("nm", "-D", "--defined-only", "--format=posix", built.path)
     names = [line.split()[0] for line in listed.splitlines()]
     methods = [
-        f"__tvm_ffi_{name}{ending}"
+        f"__tvm_ffi_{form.format(name)}"
         for name in ("best", "double", "products", "step")
-        for ending in ("", "_into", "_within")
+        for form in ("{}", "{}_into", "{}_within", "_metadata_{}")
     ]
     others = ["__tvm_ffi_set_memory_limit", "__tvm_ffi_trim_memory"]
     exported = [name for name in names if not name.startswith("__graphffi_")]
