@@ -52,27 +52,23 @@ def test_a_star_without_parameters_behind_it_is_refused(parameters: str) -> None
         )
 
 
-@pytest.mark.parametrize("value", ["", "int0", "cpu"])
-def test_a_text_that_is_no_data_type_is_one_error(arrays: Any, value: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "expected", "value", "end"),
+    [
+        *(("dtype", "a dtype", value, "; known") for value in ("", "int0", "cpu")),
+        *(("Device", "a device", value, "") for value in ("", "cpu:-0", "cpu:", "cpu:+1")),
+    ],
+)
+def test_a_text_that_is_no_data_type_or_device_is_one_error(
+    arrays: Any, kind: str, expected: str, value: str, end: str
+) -> None:
     op = graphffi.define_op(
-        "override::kind",
-        schema="(Tensor x, dtype kind) -> Tensor",
+        f"override::text_of_{kind}",
+        schema=f"(Tensor x, {kind} named) -> Tensor",
         kernel="no.kernel",
-        infer=lambda x, kind: graphffi.like(x),
+        infer=lambda x, named: graphffi.like(x),
     )
-    text = f"override::kind: attribute 'kind': expected a dtype, got str '{value}'; known"
-    with pytest.raises(TypeError, match=text):
-        op(arrays.make([1]), value)
-
-
-@pytest.mark.parametrize("value", ["", "cpu:-0", "cpu:", "cpu:+1"])
-def test_a_text_that_is_no_device_is_one_error(arrays: Any, value: str) -> None:
-    op = graphffi.define_op(
-        "override::place",
-        schema="(Tensor x, Device place) -> Tensor",
-        kernel="no.kernel",
-        infer=lambda x, place: graphffi.like(x),
-    )
-    text = f"override::place: attribute 'place': expected a device, got str '{re.escape(value)}'"
+    got = re.escape(f"'{value}'{end}")
+    text = f"override::text_of_{kind}: attribute 'named': expected {expected}, got str {got}"
     with pytest.raises(TypeError, match=text):
         op(arrays.make([1]), value)
