@@ -38,8 +38,8 @@ void Grow(T** buffer, const T* inline_buffer, int32_t* capacity) {
 }  // namespace
 
 void CallFrame::FailMissing(const char* what, int32_t index, int32_t size) {
-  throw Error("ValueError", "graphffi: plan: expected at least " + std::to_string(index + 1) + " " +
-                                what + ", got " + std::to_string(size));
+  throw PlanError("ValueError", "expected at least " + std::to_string(index + 1) + " " + what +
+                                    ", got " + std::to_string(size));
 }
 
 void CallFrame::Clear() {
@@ -116,14 +116,13 @@ void CallFrame::PushWorkspace(const Plan& plan, const Plan::Item& item, const Ca
   const bool has_size = values.workspace.type_index == kTVMFFIInt;
   if (!has_size && values.workspace.type_index != kTVMFFINone) return Push(values.workspace);
   if (!has_size && item.index == Plan::kNoSize) {
-    throw Error(
-        "ValueError",
-        "graphffi: plan: expected a workspace, got a call without one; declare workspace= as "
-        "a number of bytes, or let the kernel allocate");
+    throw PlanError("ValueError",
+                    "expected a workspace, got a call without one; declare workspace= as a number "
+                    "of bytes, or let the kernel allocate");
   }
   const TVMFFIAny& size = has_size ? values.workspace : WorkspaceSize(plan, item, values);
   if (size.type_index != kTVMFFIInt || size.v_int64 < 0) {
-    throw Error("ValueError", "graphffi: workspace: expected a size in bytes of 0 or more");
+    throw PlanError("ValueError", "workspace: expected a size in bytes of 0 or more");
   }
   int64_t dim = size.v_int64;
   DLTensor prototype{};
@@ -199,23 +198,21 @@ void CallFrame::PushSize(const Plan::Size& size, const CallValues& values,
   Append(ToAny(*found));
 }
 
-void CallFrame::Combine(Arithmetic operation, const Signature& signature) {
+void CallFrame::Combine(Arithmetic operation) {
   const TVMFFIAny &a = args_[size_ - 2], &b = args_[size_ - 1];
   for (const TVMFFIAny* value : {&a, &b}) {
     if (value->type_index != kTVMFFIInt && value->type_index != kTVMFFIBool) {
-      throw Error("TypeError", signature.subject() + ": plan: expected arithmetic of ints, got " +
-                                   "a value of another type");
+      throw PlanError("TypeError", "expected arithmetic of ints, got a value of another type");
     }
   }
   int64_t value = 0;
   if (!Compute(operation, a.v_int64, b.v_int64, &value)) {
-    throw Error("ValueError", signature.subject() + ": plan: expected an int of 64 bits, got " +
-                                  Formula(operation, a, b));
+    throw PlanError("ValueError", "expected an int of 64 bits, got " + Formula(operation, a, b));
   }
   args_[--size_ - 1] = ToAny(value);
 }
 
-void CallFrame::PushPlan(const Signature& signature, const CallValues& values) {
+void CallFrame::PushPlan(const Signature& signature, const CallValues& values) try {
   const Plan& plan = signature.plan();
   for (const Plan::Item& item : plan.items()) {
     switch (item.op) {
@@ -258,10 +255,12 @@ void CallFrame::PushPlan(const Signature& signature, const CallValues& values) {
         PushSize(plan.sizes()[static_cast<size_t>(item.index)], values, signature);
         break;
       case Plan::Op::kArithmetic:
-        Combine(static_cast<Arithmetic>(item.index), signature);
+        Combine(static_cast<Arithmetic>(item.index));
         break;
     }
   }
+} catch (const PlanError& error) {
+  throw error.Of(signature.subject());
 }
 
 /// Cleans up after a failure.

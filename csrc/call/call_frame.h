@@ -121,7 +121,7 @@ class CallFrame : public PlacedFrame {
   void PushWorkspace(const Plan& plan, const Plan::Item& item, const CallValues& values);
   void PushAttribute(const Plan::Item& item, const Bank& bank);
   void PushSize(const Plan::Size& size, const CallValues& values, const Signature& signature);
-  void Combine(Arithmetic operation, const Signature& signature);
+  void Combine(Arithmetic operation);
 
   Loans own_loans_{kWithoutRetaining};
   bool lends_all_;

@@ -32,7 +32,7 @@ const TVMFFIAny* ValuesOf(const std::vector<tvm::ffi::Any>& values) {
 
 std::string_view StringContent(const TVMFFIAny& value) {
   if (const auto text = TextOf(value)) return *text;
-  throw Error("TypeError", "graphffi: plan: a dtype() or device() conversion needs a string");
+  throw PlanError("TypeError", "a dtype() or device() conversion needs a string");
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ TVMFFIAny ConvertAttribute(const TVMFFIAny& value, Plan::Conversion conversion) 
       return value;
     case Plan::Conversion::kBool:
       if (value.type_index != kTVMFFIInt && value.type_index != kTVMFFIBool) {
-        throw Error("TypeError", "graphffi: plan: a bool() conversion needs an integer");
+        throw PlanError("TypeError", "a bool() conversion needs an integer");
       }
       return ToAny(value.v_int64 != 0);
     case Plan::Conversion::kDType:

@@ -43,6 +43,14 @@ class Error : public std::exception {
   mutable std::string what_;
 };
 
+/// Of the values that a plan names, without the op: what knows that says so.
+class PlanError : public Error {
+ public:
+  using Error::Error;
+  /// "subject: plan: message"
+  Error Of(const std::string& subject) const { return {kind(), subject + ": plan: " + message()}; }
+};
+
 /// \throws Error::TakeRaised(rc) unless `rc` is 0.
 inline void CheckRc(int rc) {
   if (rc != 0) throw Error::TakeRaised(rc);

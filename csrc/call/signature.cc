@@ -69,9 +69,11 @@ Signature Signature::Parse(std::string_view plan, std::shared_ptr<const TensorNa
           static_cast<int32_t>(attributes.size())};
 }
 
-Signature Signature::Fold(const KnownAttributes& attributes) const {
+Signature Signature::Fold(const KnownAttributes& attributes) const try {
   return {plan_.Fold(attributes.values, attributes.open), names_, num_inputs_, num_outputs_,
           static_cast<int32_t>(attributes.open.size())};
+} catch (const PlanError& error) {
+  throw error.Of(subject());
 }
 
 Signature Signature::Apart() const {

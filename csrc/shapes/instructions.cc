@@ -7,7 +7,6 @@
 #include <cstring>
 #include <utility>
 
-#include "call/arithmetic.h"
 #include "call/error.h"
 
 namespace graphffi {
@@ -15,22 +14,14 @@ namespace {
 
 using Op = Instructions::Op;
 
+// Besides those of arithmetic.
 constexpr std::pair<std::string_view, Op> kOps[] = {
-    {"const", Op::kConst},   {"size", Op::kSize},
-    {"stride", Op::kStride}, {"ndim", Op::kNDim},
-    {"dtype", Op::kDType},   {"float", Op::kFloat},
-    {"floor", Op::kFloor},   {"ceil", Op::kCeil},
-    {"trunc", Op::kTrunc},   {"add", Op::kAdd},
-    {"sub", Op::kSub},       {"mul", Op::kMul},
-    {"div", Op::kDiv},       {"floordiv", Op::kFloorDiv},
-    {"mod", Op::kMod},       {"pow", Op::kPow},
-    {"min", Op::kMin},       {"max", Op::kMax},
-    {"and", Op::kAnd},       {"or", Op::kOr},
-    {"xor", Op::kXor},       {"both", Op::kBoth},
-    {"either", Op::kEither}, {"eq", Op::kEq},
-    {"ne", Op::kNe},         {"lt", Op::kLt},
-    {"le", Op::kLe},         {"gt", Op::kGt},
-    {"ge", Op::kGe},
+    {"const", Op::kConst}, {"size", Op::kSize},   {"stride", Op::kStride}, {"ndim", Op::kNDim},
+    {"dtype", Op::kDType}, {"float", Op::kFloat}, {"floor", Op::kFloor},   {"ceil", Op::kCeil},
+    {"trunc", Op::kTrunc}, {"div", Op::kDiv},     {"pow", Op::kPow},       {"and", Op::kAnd},
+    {"or", Op::kOr},       {"xor", Op::kXor},     {"both", Op::kBoth},     {"either", Op::kEither},
+    {"eq", Op::kEq},       {"ne", Op::kNe},       {"lt", Op::kLt},         {"le", Op::kLe},
+    {"gt", Op::kGt},       {"ge", Op::kGe},
 };
 
 bool IsOf(Op op, Op first, Op last) { return op >= first && op <= last; }
@@ -55,11 +46,32 @@ int64_t ReadConstant(ProgramText* text, bool* is_float) {
   return ToBits(real + 0.0);  // -0.0 has the bits of kFailed
 }
 
-/// The quotient and the remainder of Python, for b other than 0.
-std::pair<double, double> DivMod(double a, double b) {
+/// As Python's. False at a division by zero.
+bool Compute(Arithmetic operation, double a, double b, double* out) {
+  switch (operation) {
+    case Arithmetic::kAdd:
+      *out = a + b;
+      return true;
+    case Arithmetic::kSub:
+      *out = a - b;
+      return true;
+    case Arithmetic::kMul:
+      *out = a * b;
+      return true;
+    case Arithmetic::kMin:
+      *out = std::min(a, b);
+      return true;
+    case Arithmetic::kMax:
+      *out = std::max(a, b);
+      return true;
+    default:
+      break;
+  }
+  if (b == 0) return false;
   double remainder = std::fmod(a, b);
   if (remainder != 0 && (remainder < 0) != (b < 0)) remainder += b;
-  return {std::round((a - remainder) / b), remainder};
+  *out = operation == Arithmetic::kMod ? remainder : std::round((a - remainder) / b);
+  return true;
 }
 
 bool Power(int64_t base, int64_t exponent, int64_t* out) {
@@ -167,9 +179,11 @@ int32_t Instructions::ReadValue(ProgramText* text) const {
 bool Instructions::Read(std::string_view name, ProgramText* text) {
   const auto* found = std::find_if(std::begin(kOps), std::end(kOps),
                                    [&](const auto& entry) { return entry.first == name; });
-  if (found == std::end(kOps)) return false;
-  const Op op = found->second;
-  Instruction instruction{op, op == Op::kFloat || op == Op::kDiv, 0, 0, 0};
+  const std::optional<Arithmetic> arithmetic = ArithmeticOf(name);
+  if (found == std::end(kOps) && !arithmetic) return false;
+  const Op op = arithmetic ? Op::kArithmetic : found->second;
+  Instruction instruction{
+      op, arithmetic.value_or(Arithmetic{}), op == Op::kFloat || op == Op::kDiv, 0, 0, 0};
   if (op == Op::kConst) {
     instruction.constant = ReadConstant(text, &instruction.has_floats);
   } else {
@@ -203,22 +217,10 @@ bool Instructions::Evaluate(const Instruction& instruction, int64_t a, int64_t b
     case Op::kConst:
       *out = instruction.constant;
       return true;
-    case Op::kAdd:
-      return Compute(Arithmetic::kAdd, a, b, out);
-    case Op::kSub:
-      return Compute(Arithmetic::kSub, a, b, out);
-    case Op::kMul:
-      return Compute(Arithmetic::kMul, a, b, out);
-    case Op::kFloorDiv:
-      return Compute(Arithmetic::kFloorDiv, a, b, out);
-    case Op::kMod:
-      return Compute(Arithmetic::kMod, a, b, out);
+    case Op::kArithmetic:
+      return Compute(instruction.arithmetic, a, b, out);
     case Op::kPow:
       return Power(a, b, out);
-    case Op::kMin:
-      return Compute(Arithmetic::kMin, a, b, out);
-    case Op::kMax:
-      return Compute(Arithmetic::kMax, a, b, out);
     case Op::kAnd:
       *out = a & b;
       return true;
@@ -261,17 +263,10 @@ bool Instructions::EvaluateFloats(const Instruction& instruction, int64_t a, int
     *out = Compare(op, x, y) ? 1 : 0;
     return true;
   }
-  if (IsOf(op, Op::kDiv, Op::kMod) && y == 0) return false;
   double found = x;  // of `float`
-  if (op == Op::kAdd) found = x + y;
-  if (op == Op::kSub) found = x - y;
-  if (op == Op::kMul) found = x * y;
-  if (op == Op::kDiv) found = x / y;
-  if (op == Op::kFloorDiv) found = DivMod(x, y).first;
-  if (op == Op::kMod) found = DivMod(x, y).second;
+  if (op == Op::kArithmetic && !Compute(instruction.arithmetic, x, y, &found)) return false;
+  if (op == Op::kDiv) found = x / y;  // not finite for y == 0
   if (op == Op::kPow) found = std::pow(x, y);
-  if (op == Op::kMin) found = std::min(x, y);
-  if (op == Op::kMax) found = std::max(x, y);
   if (op == Op::kFloor) found = std::floor(x);
   if (op == Op::kCeil) found = std::ceil(x);
   if (op == Op::kTrunc) found = std::trunc(x);

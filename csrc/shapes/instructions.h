@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "call/arithmetic.h"
+
 namespace graphffi {
 
 /// Reads a program's text, word by word.
@@ -123,15 +125,9 @@ class Instructions {
     kFloor,
     kCeil,
     kTrunc,
-    kAdd,
-    kSub,
-    kMul,
     kDiv,
-    kFloorDiv,
-    kMod,
     kPow,
-    kMin,
-    kMax,
+    kArithmetic,
     kAnd,
     kOr,
     kXor,
@@ -146,9 +142,10 @@ class Instructions {
   };
   struct Instruction {
     Op op;
-    bool has_floats;   // computes with floats
-    int32_t a, b;      // values; of loads, a tensor and a dimension
-    int64_t constant;  // or the bits of a float
+    Arithmetic arithmetic;  // of kArithmetic
+    bool has_floats;        // computes with floats
+    int32_t a, b;           // values; of loads, a tensor and a dimension
+    int64_t constant;       // or the bits of a float
     bool is_load() const { return op >= Op::kSize && op <= Op::kDType; }
   };
   /// The text of a value of RunAll that a place of a message names.

@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -42,6 +41,8 @@ def write_text(path: Path, text: str) -> None:
 
 def copy_file(source: str | os.PathLike[str], target: Path) -> None:
     """Copy a file, so that others see all of it or nothing."""
+    import shutil
+
     target.parent.mkdir(parents=True, exist_ok=True)
     with replacing(target) as temporary:
         shutil.copyfile(source, temporary)

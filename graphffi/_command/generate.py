@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -139,39 +139,38 @@ def _blocks(
     sources: Sequence[str], namespace: str, folder: Path, *, stubs: bool
 ) -> tuple[str, dict[str, str], dict[str, str]]:
     """The head of a new file, the text of each definition, and why there is none of the others."""
-    first, others = sources[0], sources[1:]
+    first, libraries = sources[0], sources[1:]
+    kernels: dict[str, str] = {}
     left_out: dict[str, str] = {}
     if all(source.endswith(".json") for source in sources):
         described = definitions_of_files(sources)
-        named = ", ".join(Path(source).name for source in sources)
+        named, libraries = ", ".join(Path(source).name for source in sources), []
     elif is_module_name(first):
         described, left_out = definitions_of_module(first)
-        named = first
-    elif not others:
-        module = load_module(first)
-        blocks, left_out = library_blocks(module, namespace, stubs=stubs)
-        return _head(Path(first).name, [first], folder, stubs=stubs), blocks, left_out
+        named, kernels = first, _kernels_of(libraries, described)
+    elif not libraries:
+        described, left_out = definitions_of_library(load_module(first))
+        kernels = {name: f"{_variable(0)}.{name}" for name in described}
+        named, libraries = Path(first).name, [first]
     else:
         raise ValueError(
             f"graphffi generate: expected a library, .json files, or a module with templates and "
             f"libraries of its kernels, got {sources}"
         )
-    libraries = [] if first.endswith(".json") else [*others]
-    kernels = _kernels_of(libraries)
     blocks = {}
     for name, op in described.items():
         if name in _USED:
             left_out[name] = "its name is one that the file itself uses"
             continue
-        kernel = kernels[name](op) if name in kernels else ""
-        if stubs:
-            try:
-                blocks[name] = stub_text(f"{namespace}::{name}", op.fields)
-            except ValueError as error:
-                left_out[name] = str(error)
-            continue
-        text = define_text(f"{namespace}::{name}", kernel, op.fields)
-        blocks[name] = text + reference_text(name, op.reference)
+        full_name = f"{namespace}::{name}"
+        try:
+            if stubs:
+                blocks[name] = stub_text(full_name, op.fields)
+            else:
+                text = define_text(full_name, kernels.get(name, ""), op.fields)
+                blocks[name] = text + reference_text(name, op.reference)
+        except ValueError as error:
+            left_out[name] = str(error)
     return _head(named, libraries, folder, stubs=stubs), blocks, left_out
 
 
@@ -191,21 +190,20 @@ def _variable(index: int) -> str:
     return f"_kernels{index or ''}"
 
 
-def _kernels_of(libraries: Sequence[str]) -> dict[str, Callable[[Described], str]]:
-    """For each function, what sets the plan of an op and gives the kernel's expression."""
-    found: dict[str, Callable[[Described], str]] = {}
+def _kernels_of(libraries: Sequence[str], described: Mapping[str, Described]) -> dict[str, str]:
+    """The expressions of the kernels of ops, by name; sets the plans of those that have one."""
+    found: dict[str, str] = {}
     for i, library in enumerate(libraries):
         module = load_module(library)
         for name in module.function_names():
-
-            def kernel(op: Described, name: str = name, i: int = i, module: Module = module) -> str:
-                schema = (module.get_function_metadata(name) or {}).get("type_schema")
-                op.fields["plan"] = _plan(op.fields["schema"], schema)
-                if isinstance(schema, dict):
-                    op.fields["comment"] = describe_function(name, schema)
-                return f"{_variable(i)}.{name}"
-
-            found.setdefault(name, kernel)
+            if name not in described or name in found:
+                continue
+            fields = described[name].fields
+            schema = (module.get_function_metadata(name) or {}).get("type_schema")
+            fields["plan"] = _plan(fields["schema"], schema)
+            if isinstance(schema, dict):
+                fields["comment"] = describe_function(name, schema)
+            found[name] = f"{_variable(i)}.{name}"
     return found
 
 
@@ -292,13 +290,11 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def library_blocks(
-    module: Module, namespace: str, *, stubs: bool = False
-) -> tuple[dict[str, str], dict[str, str]]:
-    """The definition of each function that takes tensors; why there is none of the others."""
+def definitions_of_library(module: Module) -> tuple[dict[str, Described], dict[str, str]]:
+    """The op of each function that takes tensors; why there is none of the others."""
     assert module.path is not None
     texts = op_texts(module.path)
-    blocks: dict[str, str] = {}
+    found: dict[str, Described] = {}
     left_out: dict[str, str] = {}
     for name in module.function_names():
         if not module.implements_function(name):
@@ -306,24 +302,15 @@ def library_blocks(
         if not is_name(name):
             left_out[name] = "its name is no identifier of Python"
             continue
-        if name in _USED:
-            left_out[name] = "its name is one that the file itself uses"
-            continue
         doc = module.get_function_doc(name) or ""
         try:
-            if name in texts:
-                fields = parse_op_text(name, texts[name])
-            else:
-                fields = _fields(module, name)
-            fields.setdefault("doc", doc)
-            if stubs:
-                blocks[name] = stub_text(f"{namespace}::{name}", fields)
-                continue
+            fields = parse_op_text(name, texts[name]) if name in texts else _fields(module, name)
         except ValueError as error:
             left_out[name] = str(error)
             continue
-        blocks[name] = define_text(f"{namespace}::{name}", f"_kernels.{name}", fields)
-    return blocks, left_out
+        fields.setdefault("doc", doc)
+        found[name] = Described(fields, "")
+    return found, left_out
 
 
 def _fields(module: Module, name: str) -> dict[str, str]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from .._kernels.op_kernel import call_device
+from .._log import kernel_log
 from .._values.device import Device
 from .._values.dtype import dtype
 from .._values.error import FactoryError
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from .._definition.definition import Definition
     from .._kernels.op_kernel import OpKernel
 
-log: Final = logging.getLogger("graphffi.kernels")
 # A rule that can't be traced this often is only asked from then on.
 _MAX_FAILURES: Final = 3
 _T = TypeVar("_T", bound=Trace)
@@ -75,7 +74,9 @@ def trace_shape_rule(definition: Definition) -> Callable[..., str]:
         lines = _result_lines(definition, found)
         if untraced is not None:
             failures += 1
-            log.info("%s: rules: run in each call, as they can't be traced: %r", name, untraced)
+            kernel_log().info(
+                "%s: rules: run in each call, as they can't be traced: %r", name, untraced
+            )
         return lines
 
     setattr(answer, "made", definition.made_kernel)  # noqa: B010

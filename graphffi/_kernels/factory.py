@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import operator
 import os
 import threading
@@ -17,6 +16,7 @@ from .._cached import cached_property
 from .._contract.rule_text import read_rule
 from .._contract.shape_rule import call_rule
 from .._contract.symbols import UndecidedError
+from .._log import kernel_log
 from .._values.describe import describe
 from .._values.device import Device
 from .._values.error import FactoryError
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 
-log: Final = logging.getLogger("graphffi.kernels")
 # Texts of values that are no strings.
 _VALUES: Final = ("None", "True", "False", "inf", "nan")
 
@@ -241,7 +240,7 @@ class Factory(Generic[K]):
 
     def _build(self, key: Key, complete: Callable[[Any], K]) -> K:
         title = self._title(key)
-        log.info("%s: making a kernel", title)
+        kernel_log().info("%s: making a kernel", title)
         start = time.monotonic()
         returned = self._obtain(key)
         try:
@@ -250,7 +249,7 @@ class Factory(Generic[K]):
             self._store(key).forget()
             text = error.args[0] if error.args else error
             raise FactoryError(f"{title}: {text}") from error
-        log.info("%s: made in %.3f s", title, time.monotonic() - start)
+        kernel_log().info("%s: made in %.3f s", title, time.monotonic() - start)
         return made
 
     def _obtain(self, key: Key) -> Any:

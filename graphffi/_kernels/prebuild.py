@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +80,8 @@ def make_grid(
     subject = kernel.factory.subject
     wanted = [kernel_of_key(kernel, Key.of(subject, key)) for key in keys]
     made = []
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(workers) as pool:
         progress(0, "compiling")
         for one in pool.map(op.definition.made, wanted):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 import math
 import os
 import time
@@ -20,6 +19,7 @@ from .._definition.op import check_op
 from .._frameworks.framework import framework_of
 from .._kernels.choice import why_not
 from .._kernels.op_kernel import call_device
+from .._log import kernel_log
 from .._rules.reference import is_narrow
 from .._values.nested import flat, per_tensor
 from .tuned_call import TunedCall
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from .._frameworks.framework import Framework
     from .._kernels.op_kernel import OpKernel
 
-log: Final = logging.getLogger("graphffi.kernels")
 clock: Callable[[], float] = time.perf_counter
 # A sample is as many calls as take about that long, so that the clock's steps don't count.
 _SAMPLE: Final = 1e-3
@@ -109,7 +108,7 @@ def tune(
         found.append(tuned)
         times = ", ".join(f"{name!r} {_duration(t)}" for name, t in tuned.seconds.items())
         rest = (clock() - start) / (i + 1) * (len(listed) - i - 1)
-        log.info(
+        kernel_log().info(
             "%s: tuned case %d of %d, %s: %s; %d s left", op.name, i + 1, len(listed), tuned.case,
             times, math.ceil(rest),
         )  # fmt: skip
@@ -137,7 +136,7 @@ def _tune_case(op: Op, bound: BoundCall, seconds: float) -> tuple[Tuned, TunedCa
         raise ValueError(f"{op.name}: tune: expected a kernel that fits {case}, got none")
     callers, wrong = _right_callers(op, bound, fitting)
     for name, text in wrong.items():
-        log.warning("%s: tune: kernel %r is wrong for %s: %s", op.name, name, case, text)
+        kernel_log().warning("%s: tune: kernel %r is wrong for %s: %s", op.name, name, case, text)
     if not callers:
         listed = "; ".join(f"{name!r}: {text}" for name, text in wrong.items())
         raise ValueError(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 import os
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +12,7 @@ from .._contract.attribute_kind import KINDS
 from .._contract.spec import TensorSpec
 from .._frameworks.framework import frameworks_of_process
 from .._kernels.choice import choose_in_order
+from .._log import kernel_log
 from .._values.device import Device
 from .._values.dtype import dtype
 from .tuned_call import TunedCall
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from .._definition.definition import Definition
 
-log: Final = logging.getLogger("graphffi.kernels")
 FORMAT: Final = 1
 _TEXTS: Final = ("device", "device name", "kernel")  # of an entry, beside two lists
 
@@ -129,7 +128,7 @@ def take_tuning(subject: str, path: str) -> Iterable[str]:
             "graphffi.tune here"
         )
     if others:
-        log.warning("graphffi: tuning %r: left out what was measured on %s", path, listed)
+        kernel_log().warning("graphffi: tuning %r: left out what was measured on %s", path, listed)
     _in_force.update((op, tuple(map(tuned_call, entries))) for op, entries in here.items())
     return found
 
@@ -173,5 +172,7 @@ def _first_that_fits(definition: Definition, call: TunedCall) -> str:
         return choose_in_order(definition, operands, attributes, call.device).name
     # The op is another one by now, whose rules may raise anything for such a call.
     except Exception as error:
-        log.info("%s: a call that was measured fits the op no longer: %r", definition.name, error)
+        kernel_log().info(
+            "%s: a call that was measured fits the op no longer: %r", definition.name, error
+        )
         return ""

@@ -248,7 +248,7 @@ def test_a_function_whose_name_is_a_keyword_is_left_out(tmp_path: Path, capsys: 
 def test_a_function_whose_name_the_file_uses_is_left_out(
     tmp_path: Path, capsys: Any, name: str
 ) -> None:
-    text = f"int64_t f(int64_t a) {{ return a; }}\nTVM_FFI_DLL_EXPORT_TYPED_FUNC({name}, f);"
+    text = f"void f(tvm::ffi::TensorView) {{}}\nTVM_FFI_DLL_EXPORT_TYPED_FUNC({name}, f);"
     library = graphffi.cpp.build(f"{name}_kernels", cpp_sources=text)
     _, facts = generate(library, "-o", tmp_path / "ops.py", capsys=capsys)
     assert facts["left_out"] == {name: "its name is one that the file itself uses"}

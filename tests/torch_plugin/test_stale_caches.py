@@ -65,6 +65,48 @@ x = torch.ones(2)
 print(len(op(x)), len(torch.compile(lambda x: op(x) * 1, fullgraph=True)(x)))
 """
 
+# The release "v0" calls sites by that name. A call that names no definition has no digest.
+RELEASES = """
+import re, sys
+import graphffi, torch
+from graphffi_torch import _C
+from torch._dynamo.utils import counters
+from torch._inductor.utils import IndentedBuffer
+
+writeline = IndentedBuffer.writeline
+
+def write_renamed(buffer, line):
+    is_text = isinstance(line, str)
+    writeline(buffer, re.sub("call_site_v[0-9]+", "call_site_v0", line) if is_text else line)
+
+if sys.argv[1] == "v0":
+    (name,) = (name for name in dir(_C) if name.startswith("call_site_v"))
+    _C.call_site_v0 = getattr(_C, name)
+    IndentedBuffer.writeline = write_renamed
+
+@graphffi.Function
+def copy(x, out):
+    torch.from_dlpack(out).copy_(torch.from_dlpack(x))
+
+graphffi.register_global_func("stale.copy", copy)
+
+def doubled(x):
+    out = torch.empty_like(x)
+    torch.ops.tvm_ffi.call("stale.copy", [x], [out])
+    return out * 2
+
+found = torch.compile(doubled, fullgraph=True)(torch.full((2,), 3.0))
+print(found.tolist(), counters["inductor"]["fxgraph_cache_hit"])
+"""
+
+
+@pytest.mark.slow
+def test_code_of_another_release_is_compiled_again(tmp_path: Path) -> None:
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    for release, hits in (("v0", 0), ("v0", 1), ("v1", 0)):
+        done = warm_python.run([sys.executable, "-c", RELEASES, release], env=environment)
+        assert done.stdout == f"[6.0, 6.0] {hits}\n", done.stderr
+
 
 @pytest.mark.slow
 def test_a_later_process_has_its_own_values(tmp_path: Path) -> None:

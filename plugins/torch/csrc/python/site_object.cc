@@ -132,9 +132,23 @@ py::object MakeSite(const std::string& func, const std::string& plan, const std:
   return py::reinterpret_steal<py::object>(object);
 }
 
+/// For names that the module lacks.
+py::object MissingName(const std::string& name) {
+  if (name.rfind("call_site_v", 0) != 0) {
+    throw py::attribute_error("module 'graphffi_torch._C' has no attribute '" + name + "'");
+  }
+  // As of code that is gone from Inductor's cache: torch (2.10 to 2.15) compiles the graph again.
+  PyErr_Format(PyExc_OSError,
+               "graphffi: compiled code of another release calls '%s'; remove torch's "
+               "cache of compiled code (TORCHINDUCTOR_CACHE_DIR)",
+               name.c_str());
+  throw py::error_already_set();
+}
+
 }  // namespace
 
 void AddSiteObject(py::module_& module) {
+  module.def("__getattr__", &MissingName);
   module.def("call_site_v4", &MakeSite, py::arg("func"), py::arg("plan"), py::arg("digest"),
              py::arg("counts"), py::arg("attributes"), py::arg("num_fresh") = 0,
              py::arg("release_gil") = py::module_::import("graphffi._core").attr("releases_gil"));

@@ -95,17 +95,16 @@ struct Memory {
 
 /// The memory from a tensor's first byte to its last one, also where strides are negative.
 Memory MemoryOf(const DLTensor& tensor) {
-  const Layout layout = Layout::Of(tensor);
-  Memory memory{DataOf(tensor), DataOf(tensor)};
-  if (layout.NumElements() == 0) return {nullptr, nullptr};
-  const WithStrides strided(tensor);
-  const auto bytes = static_cast<int64_t>(layout.ElementBytes());
-  for (int32_t i = 0; i < tensor.ndim; ++i) {
-    const int64_t extent = (tensor.shape[i] - 1) * strided.view.strides[i] * bytes;
-    (extent < 0 ? memory.begin : memory.end) += extent;
+  int64_t first = 0, last = 0, compact = 1;  // elements from data()
+  for (int32_t i = tensor.ndim; i-- > 0;) {
+    if (tensor.shape[i] == 0) return {nullptr, nullptr};
+    const int64_t stride = tensor.strides == nullptr ? compact : tensor.strides[i];
+    const int64_t extent = (tensor.shape[i] - 1) * stride;
+    (extent < 0 ? first : last) += extent;
+    compact *= tensor.shape[i];
   }
-  memory.end += bytes;
-  return memory;
+  const auto bytes = static_cast<int64_t>(Layout::Of(tensor).ElementBytes());
+  return {DataOf(tensor) + first * bytes, DataOf(tensor) + (last + 1) * bytes};
 }
 
 }  // namespace
