@@ -302,7 +302,7 @@ TEST(values_that_a_plan_misses_are_errors) {
   const CallValues none;
   const Signature plan = ParsePlan("i1", {2});
   CHECK_EQ(Thrown<Error>([&] { CallFrame().PushPlan(plan, none); }),
-           std::string("ValueError: graphffi: plan: expected at least 2 inputs, got 0"));
+           std::string("ValueError: f: plan: expected at least 2 inputs, got 0"));
   const Signature workspace = ParsePlan("workspace", {});
   CHECK(Thrown<Error>([&] { CallFrame().PushPlan(workspace, none); }).find("workspace") !=
         std::string::npos);
