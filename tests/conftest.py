@@ -24,8 +24,8 @@ ONCE = (
     "guards/",
     "testing/",
     *(f"core/test_{name}.py" for name in (
-        "add_factory", "commands", "fallback", "generate", "generate_module", "load_ops",
-        "override", "star_parameters", "tune",
+        "add_factory", "commands", "factory_libraries", "fallback", "generate", "generate_module",
+        "load_ops", "override", "star_parameters", "tune",
     )),
     *(f"interop/test_{name}.py" for name in (
         "errors_of_rules", "family_derivatives", "frozen_sizes", "readme",

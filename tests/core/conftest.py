@@ -75,3 +75,10 @@ def run_python() -> Callable[..., tuple[int, str]]:
         return result.returncode, result.stdout + result.stderr
 
     return run
+
+
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A cache of kernels that is empty."""
+    monkeypatch.setenv("GRAPHFFI_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"

@@ -8,8 +8,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+import graphffi
 
 HERE = Path(__file__).resolve().parent
 
@@ -76,3 +79,17 @@ def scale_add_library(
 def xgrammar_library() -> Path:
     """The library of an installed xgrammar, whose Python package need not be importable."""
     return package_folder("xgrammar") / "libxgrammar_bindings.so"
+
+
+@pytest.fixture(scope="module")
+def crash_library() -> str:
+    return graphffi.cpp.build("crash", sources=[HERE / "crash.cc"])
+
+
+@pytest.fixture(scope="module")
+def crash(crash_library: str) -> Any:
+    @graphffi.op("recorded::crash", kernel=f"{crash_library}::crash", plan="x, scale, out")
+    def op(x: graphffi.Tensor, scale: float = 2.0) -> graphffi.Tensor:
+        return graphffi.like(x)
+
+    return op
