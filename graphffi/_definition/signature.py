@@ -112,8 +112,18 @@ class _Names:
             ) from None
 
 
+def _meaning(annotation: Any) -> Any:
+    """What an alias of `type X = …` stands for, such as NumPy 2.5's NDArray."""
+    alias = typing.get_origin(annotation) or annotation
+    if type(alias).__name__ != "TypeAliasType":  # of Python 3.12, or typing_extensions
+        return annotation
+    args = typing.get_args(annotation)
+    return _meaning(alias.__value__[args] if args else alias.__value__)
+
+
 def _is_tensor_type(annotation: Any) -> bool:
     """graphffi.Tensor, or a framework's own class of that role."""
+    annotation = _meaning(annotation)
     if annotation is Tensor:
         return True
     annotation = typing.get_origin(annotation) or annotation  # numpy.typing.NDArray[...]
@@ -144,8 +154,9 @@ def _split_list(annotation: Any) -> tuple[Any, bool]:
 def _parameter(
     op: str, name: str, annotation: Any, default: Any, mutated: bool
 ) -> Operand | Attribute:
-    inner, optional = _split_optional(annotation)
-    element, is_list = _split_list(inner)
+    inner, optional = _split_optional(_meaning(annotation))
+    element, is_list = _split_list(_meaning(inner))
+    element = _meaning(element)
     if _is_tensor_type(element):
         return _operand(op, name, default, mutated, is_list=is_list, optional=optional)
     scalar = _SCALARS.get(element)
@@ -183,6 +194,7 @@ def _with_default(op: str, attribute: Attribute) -> Attribute:
 
 
 def _results(op: str, annotation: Any) -> tuple[tuple[str, ...], Any]:
+    annotation = _meaning(annotation)
     if annotation is None or annotation is type(None):
         return (), None
     if _is_tensor_type(annotation):

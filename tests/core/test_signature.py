@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, TypeVar
 
 import pytest
 
@@ -104,6 +104,27 @@ def test_annotations_may_be_arrays_of_a_data_type() -> None:
     signature = from_function("lib::f", rule, ())
     bias = Operand("bias", "optional", required=False)
     assert signature.parameters == (Operand("x"), Operand("xs", "list"), bias)
+    assert signature.results == ("out0", "out1")
+
+
+def test_annotations_may_be_aliases() -> None:
+    aliases = pytest.importorskip("typing_extensions")
+    t = TypeVar("t")
+    one = aliases.TypeAliasType("one", Tensor)
+    maybe = aliases.TypeAliasType("maybe", t | None, type_params=(t,))
+    pair = aliases.TypeAliasType("pair", tuple[one, one])
+    many = aliases.TypeAliasType("many", list[t], type_params=(t,))
+    number = aliases.TypeAliasType("number", int)
+
+    def rule(x, xs, n, bias=None):  # type: ignore[no-untyped-def]
+        return (x, x)
+
+    types = {"x": one, "xs": many[one], "n": many[number], "bias": maybe[one], "return": pair}
+    rule.__annotations__ = types
+    signature = from_function("lib::f", rule, ())
+    bias = Operand("bias", "optional", required=False)
+    ints = Attribute("n", "int", True)
+    assert signature.parameters == (Operand("x"), Operand("xs", "list"), ints, bias)
     assert signature.results == ("out0", "out1")
 
 

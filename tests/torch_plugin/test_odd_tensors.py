@@ -328,9 +328,12 @@ NEGATED: dict[str, Any] = {
 @pytest.mark.parametrize("case", NEGATED)
 def test_inductor_refuses_inputs_that_are_negated(copy: Any, case: str) -> None:
     run = torch.compile(lambda x: NEGATED[case](copy, x), fullgraph=True)
+    kind: type[Exception] = ValueError
     text = "of the graph: expected elements as they are in memory, got their negatives; call"
+    if IS_TORCH_2_10 and case == "function":  # whose Inductor refuses them itself
+        kind, text = Exception, "got their negatives|find kernel for .*auto_functional"
     for negated in (torch._neg_view(X), Z.conj().imag):
-        with pytest.raises(ValueError, match=text):
+        with pytest.raises(kind, match=text):
             run(negated)
     torch.testing.assert_close(run(X), NEGATED[case](copy, X))
 
