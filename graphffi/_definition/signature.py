@@ -113,7 +113,7 @@ class _Names:
 
 
 def _meaning(annotation: Any) -> Any:
-    """What an alias of `type X = …` stands for, such as NumPy 2.5's NDArray."""
+    """The type that an alias of `type X = …` stands for, such as NumPy 2.5's NDArray."""
     alias = typing.get_origin(annotation) or annotation
     if type(alias).__name__ != "TypeAliasType":  # of Python 3.12, or typing_extensions
         return annotation
