@@ -25,8 +25,12 @@ namespace {
 
 [[noreturn]] void FailToOpen(const std::string& path, const std::string& reason) {
   // The loader tells by text only.
-  const bool is_foreign = reason.find("undefined symbol") != std::string::npos;
-  Fail(path, reason + (is_foreign ? "; was it built for another runtime?" : ""));
+  const auto has = [&](const char* text) { return reason.find(text) != std::string::npos; };
+  const char* hint = has("undefined symbol: TVMBackend")
+                         ? "; it needs TVM's own runtime: import tvm, or tilelang, before graphffi"
+                     : has("undefined symbol") ? "; was it built for another runtime?"
+                                               : "";
+  Fail(path, reason + hint);
 }
 
 /// Runtimes differ in the kind and the words of a failure.

@@ -63,6 +63,13 @@ def undefined_symbol(folder: Path) -> Path:
     return compile_c(folder / "lib.so", source)
 
 
+def undefined_symbol_of_tvm(folder: Path) -> Path:
+    # As in what TileLang exports for CUDA.
+    source = "int TVMBackendGetFuncFromEnv(void);\n"
+    source += "int __tvm_ffi_f(void) { return TVMBackendGetFuncFromEnv(); }\n"
+    return compile_c(folder / "lib.so", source)
+
+
 def missing_dependency(folder: Path) -> Path:
     name = "-Wl,-soname,libneeded_one.so"
     needed = compile_c(folder / "libneeded_one.so", "int needed(void) { return 1; }\n", name)
@@ -79,6 +86,8 @@ BROKEN: dict[Callable[[Path], Path], str] = {
     truncated_header: r"expected a library of at least \d+ bytes, got 100: it is truncated",
     other_machine: r"\w+",
     undefined_symbol: r"undefined symbol: missing_symbol; was it built for another runtime\?",
+    undefined_symbol_of_tvm: r"undefined symbol: TVMBackendGetFuncFromEnv; "
+    r"it needs TVM's own runtime: import tvm, or tilelang, before graphffi",
     missing_dependency: r"libneeded_one\.so: cannot open shared object file: .*",
 }
 

@@ -95,6 +95,42 @@ def step(x):
 
 assert torch.compile(step, fullgraph=True)(torch.ones(3)).tolist() == [4.0] * 3
 """
+BY_TVM = """
+import sys, tvm
+import graphffi_torch
+from tvm import te
+
+def make(factor):
+    x = te.placeholder((te.var("n"),), name="x")
+    o = te.compute(x.shape, lambda *at: x(*at) * float(factor), name="o")
+    function = te.create_prim_func([x, o]).with_attr("global_symbol", "scaled")
+    return tvm.compile(tvm.IRModule({"scaled": function}), target="llvm")
+
+executable = make(2)
+executable.export_library(sys.argv[1])
+module = tvm.runtime.load_module(sys.argv[1])
+for get in (
+    lambda: module["scaled"], lambda: module.scaled, lambda: module, lambda: executable,
+    lambda: executable["scaled"], lambda: executable.jit()["scaled"], lambda: executable.mod.scaled,
+):
+    def step(x):
+        o = torch.empty_like(x)
+        get()(x, o)
+        return o + 1
+
+    torch._dynamo.reset()
+    run = torch.compile(step, fullgraph=True, dynamic=True)
+    for size in (16, 5):
+        assert run(torch.ones(size)).tolist() == [3.0] * size
+executable = make(3)  # which the code compiled last knows
+assert run(torch.ones(5)).tolist() == [4.0] * 5
+try:
+    torch.compile(lambda x: executable["absent"](x), fullgraph=True)(torch.ones(5))
+except AttributeError as error:
+    assert "absent" in str(error), error
+else:
+    raise AssertionError
+"""
 BROKEN = """
 from tests.hidden_names import hide_features
 
@@ -136,6 +172,11 @@ def test_a_function_without_a_library_has_a_name_in_the_process(tmp_path: Path) 
 
 def test_streams_of_that_package_are_traced_through() -> None:
     run(BEGIN + STREAMS)
+
+
+@pytest.mark.needs("tvm")
+def test_modules_and_executables_of_tvm_are_traced(tmp_path: Path) -> None:
+    run(BEGIN + COMPILED + BY_TVM, tmp_path / "scaled.so")
 
 
 def test_without_private_names_the_graph_breaks_with_one_warning() -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules in code that torch.compile traces, and calls of their functions.
 
-Those of graphffi, and of apache-tvm-ffi's package. Dynamo would follow them into C++.
+Those of graphffi, of apache-tvm-ffi's package, and of TVM's. Dynamo would follow them into C++.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def install() -> None:
     trace_type(SameTensor, lambda builder, value: LambdaVariable(_is_same))
     torch.compiler.substitute_in_graph(get_global_func)(_refuse_global_func)
     when_imported("tvm_ffi", _install_foreign)
+    when_imported("tvm.runtime", _install_tvm)
 
 
 def _install_foreign() -> None:
@@ -43,6 +44,13 @@ def _install_foreign() -> None:
     trace_type(package.Module, _wrap_module)
     trace_type(package.Function, _wrap_function)
     torch.compiler.substitute_in_graph(package.use_torch_stream)(_use_torch_stream)
+
+
+def _install_tvm() -> None:
+    # With TVM, or TileLang which has a copy of it, all modules of apache-tvm-ffi are of this class.
+    runtime: Any = sys.modules["tvm.runtime"]
+    trace_type(runtime.Module, _wrap_module)
+    trace_type(runtime.Executable, _wrap_executable)
 
 
 def _use_torch_stream(context: Any = None) -> Any:
@@ -65,6 +73,13 @@ def _wrap_module(builder: Any, module: Any) -> Any:
     return builder.tx.output.side_effects.track_object_existing(module, variable)
 
 
+def _wrap_executable(builder: Any, executable: Any) -> Any:
+    """Dynamo's variable for the module of an executable that it meets."""
+    builder.install_guards(GuardBuilder.ID_MATCH)
+    module = executable.jit()  # which links the module, the first time
+    return ExecutableVariable(module, source=_constant_source(builder, module))
+
+
 def _wrap_function(builder: Any, function: Any) -> Any:
     """Dynamo's variable for a function that it meets."""
     return FunctionVariable(function, source=_guarded(builder, function, GuardBuilder.TYPE_MATCH))
@@ -74,6 +89,10 @@ def _guarded(builder: Any, value: Any, guard: Any) -> Any:
     """A source of guards for an object; what is marked as constant gets a place."""
     if builder.install_guards(guard) is not None:
         return builder.source
+    return _constant_source(builder, value)
+
+
+def _constant_source(builder: Any, value: Any) -> Any:
     return GlobalSource(builder.tx.output.install_global_by_id("graphffi_constant", value))
 
 
@@ -133,6 +152,15 @@ class ModuleVariable(UserDefinedObjectVariable):
         if keywords or hasattr(type(self.value), text):
             return get(tx, "get_function").call_function(tx, [name], keywords)
         return self._attribute(get, tx, text)
+
+
+class ExecutableVariable(ModuleVariable):
+    """What `tvm.compile` made, in traced code: the module that it runs."""
+
+    def _attribute(self, get: Any, tx: Any, name: str) -> Any:
+        if name == "jit":
+            return LambdaVariable(lambda: self)
+        return self if name == "mod" else super()._attribute(get, tx, name)
 
 
 class FunctionVariable(UserDefinedObjectVariable):
