@@ -207,3 +207,24 @@ def test_a_plan_may_leave_out_a_complex_input(tmp_path: Path) -> None:
     # In a process of its own: calls of ops prepare torch for complex tensors.
     caches = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
     warm_python.run([sys.executable, "-W", "ignore", "-c", UNUSED], check=True, env=caches)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace:FutureWarning")
+def test_a_trace_that_cannot_record_a_call_is_refused(describe: Any) -> None:
+    values = (None, 7, 0.5, True, "text", [], [])
+
+    def direct(x: Any) -> Any:
+        out = torch.zeros(8)
+        describe(x, *values, torch.zeros(1), out)
+        return out
+
+    def raw(x: Any) -> Any:
+        out = graphffi.empty((8,), torch.float32)
+        return graphffi.call_tvm_ffi(describe, x, *values, torch.zeros(1), out=out, mutates=[8])[0]
+
+    for call in (direct, raw):
+        text = r"describe: expected an op in code that torch\.jit\.trace records, got a call"
+        with pytest.raises(RuntimeError, match=text):
+            torch.jit.trace(call, torch.ones(3))
+        assert call(torch.ones(3)).tolist() == [3, 0, 7, 0.5, 1, 4, 0, 0]

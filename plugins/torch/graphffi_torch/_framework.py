@@ -176,6 +176,11 @@ class TorchFramework(Framework):
 
     def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
         """Allocates the results and calls the primitive."""
+        if torch.jit.is_tracing():
+            raise RuntimeError(
+                f"{call.subject}: expected an op in code that torch.jit.trace records, got a call "
+                "without a definition; define one, or use torch.export"
+            )
         if torch.compiler.is_compiling():
             call.floats[:] = [exact_float(value) for value in call.floats]
         tensors: list[Any] = [*call.inputs, *call.mutated]

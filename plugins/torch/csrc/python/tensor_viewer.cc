@@ -43,9 +43,10 @@ int ViewOther(void* object, const at::Tensor& tensor, DLTensor* view) {
   return rc == 0 ? CheckHasMemory(tensor) : rc;
 }
 
-bool IsTraced() {  // by make_fx
+bool IsTraced() {  // by torch.jit.trace, or make_fx
   using c10::impl::TorchDispatchModeKey;
   const c10::impl::LocalDispatchKeySet thread = c10::impl::tls_local_dispatch_key_set();
+  if ((thread.included_ - thread.excluded_).has(c10::DispatchKey::Tracer)) return true;
   if (!thread.included_.has(c10::DispatchKey::Python)) return false;
   return c10::impl::TorchDispatchModeTLS::get_mode(TorchDispatchModeKey::PROXY).has_value();
 }
