@@ -145,6 +145,32 @@ def test_a_model_has_the_kernels_of_other_sizes(library: str, tmp_path: Path) ->
         np.testing.assert_array_equal(got, op(np.ones(n, np.float32)))
 
 
+def test_sizes_whose_results_are_others_than_the_programs_are_refused(
+    library: str, tmp_path: Path
+) -> None:
+    op = graphffi.define_op(
+        "onnx_export::capped",
+        schema="(Tensor x) -> Tensor",
+        kernel=f"{library}::returned",
+        plan="x",
+        infer=_capped,
+    )
+    shapes = ({0: D},)
+    path = export(
+        lambda self, x: (op(x), x.new_ones(op(x).shape)), tmp_path, torch.ones(3), shapes=shapes
+    )
+    for n in (0, 1, 3):
+        for value in run(path, args_0=-torch.ones(n)).values():
+            np.testing.assert_array_equal(value, np.ones(n))
+    for n in (4, 5):  # of 4, the result is as large as the program's
+        with pytest.raises(Exception, match=r"onnx_export::capped: expected x.shape.0. < 4, as in"):
+            run(path, args_0=torch.ones(n))
+
+
+def _capped(x: Any) -> Any:
+    return graphffi.like(x, shape=(4 if x.shape[0] >= 4 else x.shape[0],))
+
+
 def _is_multiple_of_4(x: Any, *_: Any) -> Any:
     return x.shape[0] % 4 == 0
 

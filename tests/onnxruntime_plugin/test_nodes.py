@@ -128,10 +128,10 @@ def test_attributes_of_all_kinds_reach_the_kernel(library: str) -> None:
     )
     named: dict[str, Any] = {
         "text": "h\u00e9", "flag": True, "sizes": [3, -1], "weights": [0.1, 2.0],
-        "names": ["a", "", "\U0001f600"], "kind": "bfloat16",
+        "names": ["a\0b", "", "\U0001f600"], "kind": "bfloat16",
     }  # fmt: skip
     got = session_for(op, floats(1), **named)(floats(1))[0]
-    np.testing.assert_array_equal(got[:11], [3, 1, 2, 3, -1, 0.1, 2.0, 1, 0, 4, 16])
+    np.testing.assert_array_equal(got[:11], [3, 1, 2, 3, -1, 0.1, 2.0, 3, 0, 4, 16])
     empty = {**named, "sizes": [], "weights": [], "names": [], "text": ""}
     got = session_for(op, floats(1), **empty)(floats(1))[0]
     np.testing.assert_array_equal(got[:4], [0, 1, 0, 16])
@@ -317,8 +317,10 @@ def test_a_node_may_serve_several_ways(library: str) -> None:
     )
     definition = op.definition
     node, tensors, outputs = node_of(op, floats(3))
-    specs = [[TensorSpec((n,), graphffi.dtype("float32"), graphffi.Device("cpu"))] for n in (3, 0)]
-    text = node_text(definition, specs[0], [], others=specs[1:])
+    first, empty = (
+        [TensorSpec((n,), graphffi.dtype("float32"), graphffi.Device("cpu"))] for n in (3, 0)
+    )
+    text = node_text(definition, first, [], others=[(empty, empty)])
     node.attribute[0].s = text.encode()
     session = session_of(model_of([node], tensors, outputs), op)
     for n in (0, 3):

@@ -157,6 +157,11 @@ def ops(library: str) -> SimpleNamespace:
             workspace=lambda x: 4 * x.numel,
         ),
         fail=define("fail", "(Tensor x) -> Tensor"),
+        twice_into=graphffi.define_op(
+            "relax_tests::twice_into",
+            schema="(Tensor x, Tensor(a!) y) -> ()",
+            kernel=f"{library}::twice",
+        ),
         four=graphffi.define_op(
             "relax_tests::four",
             schema="(Tensor x) -> Tensor",

@@ -195,6 +195,19 @@ class TestUpdates:
         with pytest.raises(NotImplementedError, match=r"relax_tests::swap: .*memory of its own"):
             convert(export(function, [matrix(2)]), **form)
 
+    @pytest.mark.parametrize("read", [lambda y: y, lambda y: y[:]], ids=["itself", "a view of it"])
+    def test_of_a_tensor_that_is_read_too_is_refused(self, ops: Any, form: Any, read: Any) -> None:
+        def function(x: torch.Tensor) -> Any:
+            y = x + 1
+            ops.twice_into(read(y), y)
+            return y
+
+        with pytest.raises(ValueError, match="memory shared with operand 'x'"):
+            function(matrix(2))
+        expected = r"relax_tests::twice_into: .*memory shared with another operand"
+        with pytest.raises(NotImplementedError, match=expected):
+            convert(export(function, [matrix(2)]), **form)
+
     def test_with_symbolic_sizes(self, ops: Any, form: Any) -> None:
         def function(x: torch.Tensor) -> Any:
             y = x.clone()

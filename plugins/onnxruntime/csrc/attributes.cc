@@ -57,8 +57,12 @@ class Reader {
 
   void Complete(const NodeText::Value& value) {
     Item& item = ItemOf(value);
+    // An attribute that was edited since is the one that counts.
+    if (value.bank == 's') {
+      if (TextOf(item.value) == value.text.c_str()) item.value = graphffi::MakeString(value.text);
+      return;
+    }
     const auto exact = graphffi::ReadTextNumber<double>("exact", value.text);
-    // A float that was edited since is the one that counts.
     if (static_cast<float>(exact) == static_cast<float>(item.value.cast<double>())) {
       item.value = exact;
     }

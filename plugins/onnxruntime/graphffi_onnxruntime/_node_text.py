@@ -11,7 +11,8 @@ each other one a name and a value:
   ``-`` for an operand that is absent, ``!`` for one that would be updated;
 - ``attribute``: ``int -1 axis``: class, length (-1: no list) and name of each that is not None, in
   the order of n0…, f0… and s0… of their classes; the values are in the node's attributes;
-- ``exact``: ``f0 1e-06``: digits that a node's attribute, which has 32 bits, has not;
+- ``exact``: ``f0 1e-06``: digits that a node's attribute, which has 32 bits, has not; ``s0 …``: a
+  text of a list, which ONNX Runtime gives up to its first NUL;
 - ``fixed``: ``s0 fast``: a value on which the programs depend.
 
 Then come the ways that rules took, each with a kernel:
@@ -38,6 +39,7 @@ from graphffi.plugin import KINDS, call_device, flat, packaged_name, trace_call,
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from graphffi import TensorSpec
     from graphffi.plugin import CanonicalCall, Definition, TracedCall
 
     Line = tuple[str, str]
@@ -60,7 +62,7 @@ def node_text(
     operands: Sequence[Any],
     attributes: Sequence[Any],
     *,
-    others: Iterable[Sequence[Any]] = (),
+    others: Iterable[tuple[Sequence[Any], Sequence[TensorSpec]]] = (),
 ) -> str:
     """The text of a call: the value of the attribute `CALL` of its node.
 
@@ -70,7 +72,8 @@ def node_text(
             those of one call that the model is to serve. The model serves all calls for which the
             op's rules decide alike.
         attributes: One converted value per attribute.
-        others: More such operands, of the same ranks and data types, whose decisions it serves.
+        others: More such operands, of the same ranks and data types, whose decisions it serves,
+            with the results that the model takes them to have. A way to others is left out.
 
     Raises:
         NotImplementedError: If ONNX Runtime can't run the call: see `why_no_node`.
@@ -85,10 +88,16 @@ def node_text(
             "none; ONNX has no nodes without outputs"
         )
     ways: dict[str, TracedCall] = {}
-    for each in (operands, *others):
+    wrong: set[str] = set()
+    for each, results in ((operands, None), *others):
         way = trace_call(definition, each, attributes)
         _check_dtypes(definition, each, way)
-        ways.setdefault(f"{way.kernel.reference} {way.text}", way)
+        key = f"{way.kernel.reference} {way.text}"
+        ways.setdefault(key, way)
+        if results is not None and _types(results) != _types(way.results):
+            wrong.add(key)
+    first, *more = ways
+    ways = {key: ways[key] for key in (first, *(key for key in more if key not in wrong))}
     calls = [(w, definition.canonical(w.kernel, operands, attributes)) for w in ways.values()]
     fixed = frozenset().union(*(way.fixed for way in ways.values()))
     lines = (
@@ -101,6 +110,10 @@ def node_text(
         *(line for way, call in calls for line in _way_lines(way, call)),
     )
     return write_lines(_FORMAT, lines)
+
+
+def _types(specs: Sequence[TensorSpec]) -> list[Any]:
+    return [(spec.shape, dtype(spec.dtype)) for spec in specs]
 
 
 def _check_dtypes(definition: Definition, operands: Sequence[Any], way: TracedCall) -> None:
@@ -153,7 +166,9 @@ def _attribute_lines(
                 place = f"{kind.bank}{counts[kind.bank]}"
                 counts[kind.bank] += 1
                 text = _text_of(kind.to_graph(item))
-                if kind.bank == "f" and repr(_rounded(item)) != text:
+                if (kind.bank == "f" and repr(_rounded(item)) != text) or (
+                    is_list and "\0" in text
+                ):
                     yield "exact", f"{place} {text}"
                 if number in fixed:
                     yield "fixed", f"{place} {text}"

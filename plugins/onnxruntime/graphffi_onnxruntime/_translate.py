@@ -25,6 +25,7 @@ from graphffi_torch.plugin import (
     DTYPE_NAMES,
     PrimitiveCall,
     pure_operators,
+    run_rule,
     sampled_sizes,
 )
 
@@ -71,8 +72,10 @@ class Translation:
         check_call(call, examples)
         operands, attributes = replace(call, operands=examples).rule_arguments()
         on_device = [_on(operand, self._device) for operand in operands]
-        first, *others = sampled_sizes(on_device)
-        others = [o for o in others if _is_answered(definition, o, attributes)]
+        # The program goes on with these results, whatever the rules say of other sizes.
+        results = run_rule(definition.infer, operands, attributes)
+        (*first, _), *samples = sampled_sizes([*on_device, list(results)])
+        others = [(o, r) for *o, r in samples if _is_answered(definition, o, attributes)]
         text = node_text(definition, first, attributes, others=others)
         pairs = zip(definition.operands, call.operands, strict=True)
         mutated = [value for operand, value in pairs if operand.mutated]

@@ -13,6 +13,7 @@ from graphffi_torch._export.updates import input_memory as input_memory
 from graphffi_torch._export.updates import memory_of as memory_of
 from graphffi_torch._export.updates import updates_of_inputs as updates_of_inputs
 from graphffi_torch._operators.choice import expression_of as expression_of
+from graphffi_torch._operators.choice import run_rule as run_rule
 from graphffi_torch._operators.choice import takes_sizes_for_granted as takes_sizes_for_granted
 from graphffi_torch._operators.operator_schema import DIGEST as DIGEST
 from graphffi_torch._operators.operator_schema import argument_names as argument_names

@@ -124,8 +124,8 @@ class _Call:
             update = UpdatingCall.in_place(definition, self.node)
         else:
             update = read_functional(definition, self.node)
-        check_update(definition, self.node.graph, update)
         values = PrimitiveCall.of(definition, self.target, *update.mapped(_value_of))
+        check_update(definition, self.node.graph, update, values.operands)
         given = PrimitiveCall.of(
             definition, self.target, *update.mapped(self.importer.env.__getitem__)
         )

@@ -20,7 +20,7 @@ from graphffi_torch.plugin import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from graphffi.plugin import Definition
 
@@ -107,8 +107,16 @@ def read_functional(definition: Definition, node: torch.fx.Node) -> UpdatingCall
     return update
 
 
-def check_update(definition: Definition, graph: torch.fx.Graph, update: UpdatingCall) -> None:
-    """Refuses updates of the caller's tensors, and of tensors that have views.
+def check_update(
+    definition: Definition, graph: torch.fx.Graph, update: UpdatingCall, operands: Sequence[Any]
+) -> None:
+    """Refuses updates of the caller's tensors, of tensors that have views, and of other operands.
+
+    Args:
+        definition: Of the op.
+        graph: The program's.
+        update: The call.
+        operands: Its tensors in the trace, in the definition's order.
 
     Raises:
         NotImplementedError: For such an operand.
@@ -117,8 +125,9 @@ def check_update(definition: Definition, graph: torch.fx.Graph, update: Updating
         return
     inputs = input_memory(graph)
     memories = [memory_of(node.meta["val"]) for node in update.nodes]
-    if len(set(memories)) != len(memories):
-        _refuse(definition.name, "memory of its own", "memory shared with another updated operand")
+    every = list(map(memory_of, flat(operands)))
+    if any(every.count(memory) > 1 for memory in memories):
+        _refuse(definition.name, "memory of its own", "memory shared with another operand")
     for node, memory in zip(update.nodes, memories, strict=True):
         if memory in inputs:
             _refuse_input(definition.name, inputs[memory])

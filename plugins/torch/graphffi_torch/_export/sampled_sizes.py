@@ -23,33 +23,34 @@ _SAMPLES: Final = (0, 1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 32, 33, 64, 100, 128, 129,
 _UNKNOWN: Final = 4  # of a size that elements of tensors decide
 
 
-def sampled_sizes(operands: Sequence[Any]) -> Iterator[list[Any]]:
-    """The operands of a call with numbers in the place of symbols.
+def sampled_sizes(tensors: Sequence[Any]) -> Iterator[list[Any]]:
+    """The tensors of a call with numbers in the place of symbols.
 
     Args:
-        operands: One `TensorSpec`, None or list of specs per operand.
+        tensors: A `TensorSpec`, None or list of specs per operand, and any more that have sizes of
+            the operands' symbols, such as results.
 
     Yields:
         The same with the sizes of the example; then with others, for each symbol and for all.
     """
-    sizes = [size for spec in flat(operands) for size in spec.shape]
+    sizes = [size for spec in flat(tensors) for size in spec.shape]
     symbolic: Any = [size for size in sizes if isinstance(size, torch.SymInt)]
     symbols = sorted({s for size in symbolic for s in size.node.expr.free_symbols}, key=str)
     if not symbols:
-        yield list(operands)
+        yield list(tensors)
         return
     environment = symbolic[0].node.shape_env
     # Torch before 2.13 has the sizes of the example under another name.
     given = getattr(environment, "backed_var_to_val", None) or environment.var_to_val
     example = {s: given.get(s, _UNKNOWN) for s in symbols}
     groups = [symbols] if len(symbols) == 1 else [symbols, *([s] for s in symbols)]
-    yield _with(operands, example)
+    yield _with(tensors, example)
     for group in groups:
         for sample in _SAMPLES:
-            yield _with(operands, {**example, **dict.fromkeys(group, sample)})
+            yield _with(tensors, {**example, **dict.fromkeys(group, sample)})
 
 
-def _with(operands: Sequence[Any], values: Mapping[Any, Any]) -> list[Any]:
+def _with(tensors: Sequence[Any], values: Mapping[Any, Any]) -> list[Any]:
     @per_tensor
     def known(spec: TensorSpec) -> TensorSpec:
         sizes = (
@@ -58,5 +59,5 @@ def _with(operands: Sequence[Any], values: Mapping[Any, Any]) -> list[Any]:
         )
         return replace(spec, shape=tuple(sizes))
 
-    found: list[Any] = [known(operand) for operand in operands]
+    found: list[Any] = [known(tensor) for tensor in tensors]
     return found
