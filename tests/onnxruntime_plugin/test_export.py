@@ -332,6 +332,28 @@ def test_ops_in_branches_are_nodes_of_subgraphs(ops: Any, tmp_path: Path) -> Non
         np.testing.assert_array_equal(got, wanted.numpy())
 
 
+def test_updates_in_branches(library: str, tmp_path: Path) -> None:
+    op = graphffi.define_op(
+        "onnx_export::scale_in_place",
+        schema="(Tensor(a!) x, float factor) -> ()",
+        kernel=f"{library}::scale",
+        plan="x, None, factor, x",
+    )
+
+    def updated(x: Any) -> Any:
+        y = x + 1
+        op(y, 3.0)
+        return y * x
+
+    def program(self: Any, x: Any) -> Any:
+        return torch.cond(x.sum() > 0, updated, lambda x: x - 1, (x,)) + x
+
+    path = export(program, tmp_path, torch.ones(3))
+    for x in (torch.ones(3), -torch.ones(3)):
+        got = next(iter(run(path, args_0=x).values()))
+        np.testing.assert_array_equal(got, program(None, x).numpy())
+
+
 def test_a_kernel_that_a_factory_makes_of_python_is_refused(tmp_path: Path) -> None:
     op = graphffi.define_op(
         "onnx_refused::made", schema="(Tensor x) -> Tensor", infer=graphffi.like

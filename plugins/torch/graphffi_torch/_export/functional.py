@@ -150,7 +150,7 @@ def _replace(function: str, node: torch.fx.Node, op: DefinedOp) -> dict[str, str
     """
     graph, count = node.graph, len(op.definition.results)
     updated = _updated(function, node, op.definition)
-    values = [*flat([node.meta["val"]]), *(tensor.meta["val"] for tensor in updated)][
+    values = [*flat([node.meta.get("val")]), *(tensor.meta["val"] for tensor in updated)][
         -count - len(updated) :
     ]
     with graph.inserting_before(node):
