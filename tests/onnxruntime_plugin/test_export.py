@@ -115,6 +115,16 @@ def test_a_model_gives_what_eager_code_gives(ops: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(again[0], got[2] + 1)
 
 
+def test_calls_with_zeros_of_other_signs_stay_apart(ops: Any, tmp_path: Path) -> None:
+    def program(self: Any, x: Any, zeros: Any) -> Any:
+        return ops.scale(x, zeros, factor=0.0), ops.scale(x, zeros, factor=-0.0)
+
+    given = torch.ones(2, 3), -torch.zeros(2, 3)
+    path = export(program, tmp_path, *given)
+    zeros = run(path, args_0=given[0], args_1=given[1]).values()
+    assert [np.signbit(value).all() for value in zeros] == [False, True]
+
+
 def test_an_updated_input_may_be_returned_too(ops: Any, tmp_path: Path) -> None:
     path = export(lambda self, c: ops.increment(c)[1], tmp_path, torch.ones(3))
     got = run(path, args_0=torch.ones(3))

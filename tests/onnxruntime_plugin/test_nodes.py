@@ -467,5 +467,17 @@ def test_a_list_before_another_operand_is_refused(library: str) -> None:
         node_of(op, [floats(1)], floats(1))
 
 
+def test_the_name_of_an_operator_of_onnx_is_refused(library: str) -> None:
+    op = graphffi.define_op(
+        "onnx_nodes::Identity",
+        schema="(Tensor x) -> Tensor",
+        kernel=f"{library}::returned",
+        plan="x",
+        infer=graphffi.like,
+    )
+    with pytest.raises(NotImplementedError, match=r"onnx_nodes::Identity: .*; rename the op"):
+        graphffi_onnxruntime.model_op(op).node(["x"], ["y"], floats(1))
+
+
 def test_attributes_are_those_of_onnx(scale: graphffi.Op) -> None:
     assert node_attributes(scale.definition, [0.5]) == {"factor": 0.5}

@@ -63,7 +63,9 @@ class Reader {
       return;
     }
     const auto exact = graphffi::ReadTextNumber<double>("exact", value.text);
-    if (static_cast<float>(exact) == static_cast<float>(item.value.cast<double>())) {
+    const auto found = item.value.cast<double>();
+    if (static_cast<float>(exact) == static_cast<float>(found) &&
+        std::signbit(exact) == std::signbit(found)) {
       item.value = exact;
     }
   }

@@ -11,8 +11,9 @@ each other one a name and a value:
   ``-`` for an operand that is absent, ``!`` for one that would be updated;
 - ``attribute``: ``int -1 axis``: class, length (-1: no list) and name of each that is not None, in
   the order of n0…, f0… and s0… of their classes; the values are in the node's attributes;
-- ``exact``: ``f0 1e-06``: digits that a node's attribute, which has 32 bits, has not; ``s0 …``: a
-  text of a list, which ONNX Runtime gives up to its first NUL;
+- ``exact``: ``f0 1e-06``: digits that a node's attribute, which has 32 bits, has not; ``-0.0``,
+  which optimizers take for 0.0; ``s0 …``: a text of a list, which ONNX Runtime gives up to its
+  first NUL;
 - ``fixed``: ``s0 fast``: a value on which the programs depend.
 
 Then come the ways that rules took, each with a kernel:
@@ -166,9 +167,8 @@ def _attribute_lines(
                 place = f"{kind.bank}{counts[kind.bank]}"
                 counts[kind.bank] += 1
                 text = _text_of(kind.to_graph(item))
-                if (kind.bank == "f" and repr(_rounded(item)) != text) or (
-                    is_list and "\0" in text
-                ):
+                is_lost = kind.bank == "f" and (text == "-0.0" or repr(_rounded(item)) != text)
+                if is_lost or (is_list and "\0" in text):
                     yield "exact", f"{place} {text}"
                 if number in fixed:
                     yield "fixed", f"{place} {text}"
@@ -242,6 +242,8 @@ def _rounded(value: float) -> float:
 
 def why_no_node(definition: Definition) -> str | None:
     """Why no model can hold calls of an op, as errors say it, or None if it can."""
+    import onnx.defs
+
     name, operands = definition.name, definition.operands
     for operand in operands[:-1]:
         if operand.kind == "list":
@@ -249,6 +251,12 @@ def why_no_node(definition: Definition) -> str | None:
                 f"{name}: operand {operand.name!r}: expected a list of tensors as the last operand "
                 f"of an op in ONNX, got one before {operands[-1].name!r}; take it last"
             )
+    operator = name.partition("::")[2]
+    if onnx.defs.has(operator):
+        return (
+            f"{name}: expected a name of its own for an op in ONNX, got that of ONNX's operator "
+            f"{operator!r}, for which ONNX Runtime may take it; rename the op"
+        )
     if CALL in (a.name for a in definition.attributes):
         return f"{name}: attribute {CALL!r}: expected another name, got that of the call's text"
     return None
