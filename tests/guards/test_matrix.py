@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.hidden_names import NEED_NAMES
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "versions.md"
 
@@ -26,6 +28,13 @@ def test_the_document_has_rows_of_known_releases_only(matrix: Any, tmp_path: Pat
     path.write_text(DOCUMENT.read_text())
     matrix.write_table(path, {})
     assert path.read_text() == DOCUMENT.read_text()
+
+
+def test_tests_that_need_private_names_are_there() -> None:
+    for file, names in NEED_NAMES.items():
+        text = "".join(path.read_text() for path in ROOT.glob(f"tests/*/{file}"))
+        missing = [n for n in names if f"def test_{n.partition('[')[0]}(" not in text]
+        assert not missing, file
 
 
 @pytest.mark.parametrize(
