@@ -284,3 +284,76 @@ def test_clones_of_what_is_updated_are_kept(program: Any, is_op: bool, dynamic: 
     run = torch.compile(lambda x: program(call, x), fullgraph=True, dynamic=dynamic)
     torch.testing.assert_close(run(found), program(call, expected))
     torch.testing.assert_close(found, expected)
+
+
+@pytest.fixture(scope="module")
+def combine() -> graphffi.Function:
+    """out = x + 10 * y, without a definition."""
+
+    def kernel(x: Any, y: Any, out: Any) -> None:
+        torch.from_dlpack(out).copy_(torch.from_dlpack(x) + 10 * torch.from_dlpack(y))
+
+    function = graphffi.Function(kernel)
+    graphffi.declare(function, writes=(2,))
+    return function
+
+
+class Combined(torch.nn.Module):
+    """Reads two tensors by a direct call."""
+
+    def __init__(self, combine: Any) -> None:
+        super().__init__()
+        self.combine = combine
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        self.combine(x.view(-1), y[:], out)
+        return out
+
+
+def _alias(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return x, x.detach()
+
+
+@pytest.mark.parametrize("mode", ["eager", "aot_eager"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_inputs_of_one_memory_may_be_of_two_in_a_later_call(
+    combine: Any, mode: str, dynamic: bool
+) -> None:
+    run = torch.compile(Combined(combine), fullgraph=True, backend=mode, dynamic=dynamic)
+    x = torch.arange(4.0)
+    assert run(*_alias(x)).tolist() == [0, 11, 22, 33]
+    assert run(x, x + 5).tolist() == [50, 61, 72, 83]
+    assert run(x, x).tolist() == [0, 11, 22, 33]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_exported_programs_read_what_they_are_given(combine: Any, strict: bool) -> None:
+    x = torch.arange(4.0)
+    program = torch.export.export(Combined(combine), _alias(x), strict=strict)
+    assert program.module()(x, x + 5).tolist() == [50, 61, 72, 83]
+
+
+def test_inputs_of_one_memory_are_two_of_a_call_that_writes(combine: Any) -> None:
+    def call(x: torch.Tensor, y: torch.Tensor) -> None:
+        combine(x, x, y)
+
+    run = torch.compile(call, fullgraph=True, backend="eager")
+    x = torch.arange(4.0)
+    with pytest.raises(ValueError, match=r"#2': expected memory of its own"):
+        run(*_alias(x))
+    y = x + 5
+    run(x, y)
+    assert y.tolist() == [0, 11, 22, 33]
+    assert x.tolist() == [0, 1, 2, 3]
+
+
+def test_views_within_a_graph_are_one_tensor_though_inputs_share_memory(combine: Any) -> None:
+    def call(x: torch.Tensor, y: torch.Tensor) -> None:
+        _, part = x.chunk(2)
+        combine(x[2:], y, part)
+
+    for backend in ("eager", "aot_eager"):
+        base = torch.arange(6.0)
+        torch.compile(call, fullgraph=True, backend=backend)(base[:4], base[4:])
+        assert base.tolist() == [0, 1, 42, 53, 4, 5]

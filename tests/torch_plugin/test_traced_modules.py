@@ -70,6 +70,12 @@ def test_another_module_is_another_graph(module: Any) -> None:
     torch.testing.assert_close(run(module, X), X + 2)
 
 
+def test_another_function_is_another_graph_though_none_is_called(kernels: Any) -> None:
+    run = compiled(lambda function, x: x + 1 if function is kernels.add else x + 2)
+    for function, result in ((kernels.split, 2), (kernels.add, 1), (kernels.split, 2)):
+        torch.testing.assert_close(run(function, X), X + result)
+
+
 @pytest.mark.parametrize("fullgraph", [True, False])
 def test_a_name_that_is_none_is_the_error_of_eager_code(module: Any, fullgraph: bool) -> None:
     run = compiled(

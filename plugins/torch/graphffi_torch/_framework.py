@@ -47,6 +47,7 @@ from graphffi_torch._operators.operators import (
 from graphffi_torch._operators.primitive import Primitive, call_primitive
 from graphffi_torch._operators.recompute import refuse_repetition
 from graphffi_torch._operators.reference import install_reference
+from graphffi_torch._operators.same_tensor import is_same
 from graphffi_torch._operators.sharding import (
     announce_sharding,
     original_error,
@@ -54,7 +55,7 @@ from graphffi_torch._operators.sharding import (
     register_known,
     replicated,
 )
-from graphffi_torch._operators.specs import empty, is_same, results_of, to_numpy
+from graphffi_torch._operators.specs import empty, results_of, to_numpy
 from graphffi_torch._private_names import has
 
 if TYPE_CHECKING:

@@ -107,7 +107,6 @@ TABLE: Final = (
         "dynamo_module.py",
         ("torch._dynamo.guards.GuardBuilder.ID_MATCH", "guards a module or function"),
         ("torch._dynamo.guards.GuardBuilder.SEQUENCE_LENGTH", "guards an array among arguments"),
-        ("torch._dynamo.guards.GuardBuilder.TYPE_MATCH", "guards the class of a function"),
         ("torch._dynamo.guards.install_guard", "adds a guard to a graph"),
         ("torch._dynamo.source.GetItemSource", "an array's element, for its guard"),
         ("torch._dynamo.source.GlobalSource", "the place of what is marked as constant"),
@@ -296,7 +295,7 @@ MEMBERS: Final = (
         "dynamo_module.py",
         "torch._dynamo.variables.UserDefinedObjectVariable",
         "attributes and calls of what is traced; torch 2.14 renamed the first",
-        "var_getattr tp_getattro_impl as_python_constant call_function make_guard value",
+        "var_getattr tp_getattro_impl as_python_constant call_function value",
     ),
     _members(
         "dynamo_module.py",
@@ -305,6 +304,7 @@ MEMBERS: Final = (
         "install_guards source tx.output.install_global_by_id "
         "tx.output.side_effects.track_object_existing",
     ),
+    _members("dynamo_module.py", "output", "has the graph", "root_tracer.graph"),
     _members("dynamo_module.py", "name", "a text in traced code", "as_python_constant"),
     _members("dynamo_float.py", "builder", "has the graph", "tx.output"),
     _members(

@@ -26,14 +26,14 @@ from torch._dynamo.variables import (
 from graphffi import Function, Module, get_global_func
 from graphffi.plugin import SameTensor, call_directly, report_to_tracer, when_imported
 from graphffi_torch._compiled.dynamo import end_trace, trace_type
-from graphffi_torch._operators.specs import is_same
+from graphffi_torch._operators.same_tensor import have_one_origin, shows_same
 
 
 def install() -> None:
     """Lets Dynamo know modules and functions."""
     trace_type(Module, _wrap_module)
     trace_type(Function, _wrap_function)
-    trace_type(SameTensor, lambda builder, value: LambdaVariable(_is_same))
+    trace_type(SameTensor, _wrap_same_tensor)
     torch.compiler.substitute_in_graph(get_global_func)(_refuse_global_func)
     when_imported("tvm_ffi", _install_foreign)
     when_imported("tvm.runtime", _install_tvm)
@@ -69,7 +69,7 @@ def _refuse_global_func(name: Any, allow_missing: Any = False) -> Any:
 
 def _wrap_module(builder: Any, module: Any) -> Any:
     """Dynamo's variable for a module that it meets."""
-    variable = ModuleVariable(module, source=_guarded(builder, module, GuardBuilder.ID_MATCH))
+    variable = ModuleVariable(module, source=_guarded(builder, module))
     return builder.tx.output.side_effects.track_object_existing(module, variable)
 
 
@@ -82,12 +82,12 @@ def _wrap_executable(builder: Any, executable: Any) -> Any:
 
 def _wrap_function(builder: Any, function: Any) -> Any:
     """Dynamo's variable for a function that it meets."""
-    return FunctionVariable(function, source=_guarded(builder, function, GuardBuilder.TYPE_MATCH))
+    return FunctionVariable(function, source=_guarded(builder, function))
 
 
-def _guarded(builder: Any, value: Any, guard: Any) -> Any:
-    """A source of guards for an object; what is marked as constant gets a place."""
-    if builder.install_guards(guard) is not None:
+def _guarded(builder: Any, value: Any) -> Any:
+    """The source of an object, which has a guard; what is marked as constant gets a place."""
+    if builder.install_guards(GuardBuilder.ID_MATCH) is not None:
         return builder.source
     return _constant_source(builder, value)
 
@@ -115,12 +115,20 @@ def _as_argument(tx: Any, variable: Any) -> Any:
     return TupleVariable([VariableTracker.build(tx, x, GetItemSource(source, i)) for i, x in items])
 
 
-def _is_same(one: Any, other: Any) -> Any:
+def _wrap_same_tensor(builder: Any, value: SameTensor) -> Any:
+    return LambdaVariable(functools.partial(_is_same, builder.tx.output))
+
+
+def _is_same(output: Any, one: Any, other: Any) -> Any:
     try:
-        first, second = (x.as_proxy().node.meta["example_value"] for x in (one, other))
+        node, other_node = (x.as_proxy().node for x in (one, other))
     except NotImplementedError:  # of tensors of graphffi, which are refused later
         return ConstantVariable.create(one is other)
-    return ConstantVariable.create(first is second or is_same(first, second))
+    first, second = (n.meta["example_value"] for n in (node, other_node))
+    is_one = first is second or (
+        shows_same(first, second) and have_one_origin(node, other_node, output.root_tracer.graph)
+    )
+    return ConstantVariable.create(is_one)
 
 
 class ModuleVariable(UserDefinedObjectVariable):
@@ -170,7 +178,6 @@ class FunctionVariable(UserDefinedObjectVariable):
 
     def as_python_constant(self) -> Any:
         """The function itself, which torch 2.10 gives functions that are marked as constant."""
-        install_guard(self.make_guard(GuardBuilder.ID_MATCH))
         return self.value
 
     def call_function(self, tx: Any, args: Any, kwargs: dict[str, Any]) -> Any:

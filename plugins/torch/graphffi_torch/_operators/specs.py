@@ -165,26 +165,6 @@ def results_of(returned: Any, count: int) -> list[Any]:
     return flat(returned)
 
 
-def is_same(one: Any, other: Any) -> bool:
-    """True if tensors, also those without data, show the same elements in the same order."""
-    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
-        return False
-    try:
-        if one.untyped_storage() is not other.untyped_storage():
-            return False
-    except NotImplementedError:  # of `vmap`, and of tensors that are not strided
-        return False
-    from torch.fx.experimental.symbolic_shapes import statically_known_true  # slow to import
-
-    facts, others = (
-        (x.dtype, x.requires_grad, x.is_conj(), x.is_neg(), x.ndim) for x in (one, other)
-    )
-    numbers, other_numbers = ((x.storage_offset(), *x.shape, *x.stride()) for x in (one, other))
-    return facts == others and all(
-        statically_known_true(n == m) for n, m in zip(numbers, other_numbers, strict=True)
-    )
-
-
 def to_numpy(tensor: torch.Tensor) -> numpy.ndarray:
     """A row-major copy of the contents, of ml_dtypes where NumPy lacks the data type.
 
