@@ -118,6 +118,22 @@ def test_two_calls_are_not_merged(once: Counting, backend: str) -> None:
     torch.testing.assert_close(run(X.clone().requires_grad_()).detach(), X * 3)
 
 
+def test_calls_on_frozen_weights_are_made_in_each_run(once: Counting) -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(X.clone())
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return once.op(self.weight)[0] + x
+
+    with torch._inductor.config.patch(freezing=True), torch.no_grad():
+        run = torch.compile(Model(), fullgraph=True)
+        once.count = 0
+        for count in (1, 2, 3):
+            torch.testing.assert_close(run(X), X * (count + 1))
+
+
 def test_torch_computes_other_results_again() -> None:
     """`_repairs._repair_partitioners`: without the declaration, calls are made as before."""
     often = Counting("recompute::often")

@@ -113,6 +113,8 @@ void RegisterWriteGuards(torch::Library* library, const char* name) {
 std::vector<at::Tag> TagsOf(const OpDescription& description) {
   std::vector<at::Tag> tags = {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides};
   if (!description.allow_cuda_graph) tags.push_back(at::Tag::cudagraph_unsafe);
+  // Compilers also make calls of which they know all operands once, for all runs.
+  if (!description.may_run_again) tags.push_back(at::Tag::nondeterministic_seeded);
   return tags;
 }
 
