@@ -140,6 +140,7 @@ def test_an_operator_that_says_that_it_may_be_recorded_keeps_that() -> None:
         ({"schema": "(Tensor x, float by=1.0) -> (Tensor a, Tensor b)"}, "parameters and results"),
         ({"vmap": "broadcast"}, "kind of vmap"),
         ({"has_side_effect": True}, "has_side_effect"),
+        ({"recompute": False}, "recompute"),
     ],
 )
 def test_a_definition_that_needs_another_operator_is_refused(options: Any, what: str) -> None:

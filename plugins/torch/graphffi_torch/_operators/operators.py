@@ -85,6 +85,8 @@ def check_operators(former: Definition, definition: Definition) -> None:
         other["has_side_effect"] = former.has_side_effect, definition.has_side_effect
     if (former.vmap is None) != (definition.vmap is None):
         other["kind of vmap"] = _kind_of_vmap(former), _kind_of_vmap(definition)
+    if former.recompute and not definition.recompute:  # which the operator's tags do not say
+        other["recompute"] = True, False
     if definition.name in _recordable and not _allows_cuda_graph(definition):
         other["allow_cuda_graph"] = True, False
     if other:
