@@ -37,6 +37,10 @@ constexpr DeviceType kDevices[] = {
 };
 
 [[noreturn]] void FailOnDevice(std::string_view name) {
+  if (name.substr(0, name.find(':')) == "meta") {  // which torch has
+    throw Error("ValueError",
+                "graphffi: device: expected one with memory, got " + std::string(name));
+  }
   std::string known;
   for (const DeviceType& entry : kDevices)
     known += (known.empty() ? "" : ", ") + std::string(entry.name);

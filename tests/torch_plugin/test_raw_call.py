@@ -209,6 +209,17 @@ def test_a_plan_may_leave_out_a_complex_input(tmp_path: Path) -> None:
     warm_python.run([sys.executable, "-W", "ignore", "-c", UNUSED], check=True, env=caches)
 
 
+def test_a_device_without_memory_is_one_error(describe: Any) -> None:
+    values = (torch.ones(3), None, torch.device("meta"), 0.5, True, "text", [], [], torch.zeros(1))
+    for call in (
+        lambda: describe(*values, torch.zeros(8)),
+        lambda: graphffi.call_tvm_ffi(describe, *values, mutates=[8]),
+        lambda: torch.compile(describe, backend="eager", fullgraph=True)(*values, torch.zeros(8)),
+    ):
+        with pytest.raises(ValueError, match="expected one with memory, got meta:0"):
+            call()
+
+
 @pytest.mark.filterwarnings("ignore:.*torch.jit.trace:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.*torch.jit.trace:FutureWarning")
 def test_a_trace_that_cannot_record_a_call_is_refused(describe: Any) -> None:
