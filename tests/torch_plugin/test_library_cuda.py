@@ -9,9 +9,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
+
+from tests import warm_python
 
 HERE = Path(__file__).resolve().parent
 TRITON = Path(sys.prefix) / "triton"
@@ -50,44 +53,72 @@ torch.set_grad_enabled(False)
 """
 
 
-def environment(runtime: str = "bundled") -> dict[str, str]:
+MAKE = """
+import sys
+from pathlib import Path
+import cuda_without_gpu as c
+import graphffi_torch, torch
+folder = sys.argv[1]
+c.pretend()
+for each in c.PROGRAMS:
+    c.build(each, Path(folder))
+class Middle(torch.nn.Module):
+    def forward(self, x):
+        return x.kthvalue(2, 0).values
+def failure(program, **options):
+    try: graphffi_torch.to_library(program, folder + "/refused.so", **options)
+    except Exception as error: print(f"{type(error).__name__}: {error}")
+program = c.on_cuda(torch.export.export(Middle(), (torch.randn(6, 4),)), {})
+failure(program, isa="aarch64")
+failure(program, options={"aot_inductor.emit_multi_arch_kernel": True})
+failure(program, options={"use_static_cuda_launcher": False, "compile_threads": 1})
+"""
+#: What each process with the GPU imports; one that has imported it forks.
+MODULES = ("torch.testing", "triton.language", "torch._inductor.runtime.triton_helpers")
+
+
+def environment(**others: str) -> dict[str, str]:
     folders = os.pathsep.join([str(TRITON), str(HERE)])
-    return {**os.environ, "PYTHONPATH": folders, "GRAPHFFI_RUNTIME": runtime}
+    return {**os.environ, "PYTHONPATH": folders, "GRAPHFFI_RUNTIME": "bundled", **others}
+
+
+def run_on_gpu(code: str, *arguments: str, runtime: str = "bundled") -> list[str]:
+    """Runs code in a process whose kernels Triton interprets, gives the lines that it prints."""
+    env = environment(GRAPHFFI_RUNTIME=runtime, TRITON_INTERPRET="1")
+    command = [sys.executable, "-W", "ignore", "-c", code, *arguments]
+    return warm_python.run(command, env=env, check=True, modules=MODULES).stdout.splitlines()
+
+
+class Made(NamedTuple):
+    """The driver, the library of tensors, the folder with the programs' libraries.
+
+    And the lines of what could not be made.
+    """
+
+    driver: str
+    tensors: str
+    folder: str
+    refused: list[str]
 
 
 @pytest.fixture(scope="module")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The driver, the library of tensors, and the folder with the libraries of programs."""
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("library_cuda")
     driver = folder / "libcuda.so.1"
     source = HERE.parent / "core/fake_cuda_driver.c"
     subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", str(source), "-o", driver], check=True)
-    command = [sys.executable, "-W", "ignore", str(HERE / "cuda_without_gpu.py"), str(folder)]
-    made = subprocess.run(command, env=environment(), capture_output=True, text=True)
-    assert made.returncode == 0, made.stderr
+    command = [sys.executable, "-W", "ignore", "-c", MAKE, str(folder)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     code = "import graphffi, interpreted_gpu as i; print(graphffi.cpp.build('gpu_tensors', "
-    code += "cpp_sources=i.TENSORS, functions=i.FUNCTIONS))"
-    tensors = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
-    ).stdout.strip()
-    return [str(driver), tensors, str(folder)]
+    (tensors,) = run_on_gpu(code + "cpp_sources=i.TENSORS, functions=i.FUNCTIONS))")
+    return Made(str(driver), tensors, str(folder), done.stdout.splitlines())
 
 
 @pytest.fixture
-def run(libraries: list[str]) -> Callable[..., list[str]]:
-    """Runs code with the GPU in a process, gives the lines that it prints."""
-
-    def run_code(code: str, runtime: str = "bundled") -> list[str]:
-        result = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", PRELUDE + code, *libraries],
-            env=environment(runtime),
-            capture_output=True,
-            text=True,
-        )
-        assert result.returncode == 0, result.stdout + result.stderr
-        return result.stdout.splitlines()
-
-    return run_code
+def run(made: Made) -> Callable[..., list[str]]:
+    """Runs code with the GPU and the libraries."""
+    return lambda code, **options: run_on_gpu(PRELUDE + code, *made[:3], **options)
 
 
 @pytest.mark.parametrize("runtime", ["bundled", "apache"])
@@ -135,7 +166,7 @@ same(result, x * 6 + 1)
 last_stream = graphffi.load_module(scale_library()).last_stream()
 print(hex(last_stream), number("fake_on_other_streams"), gpu.driver.fake_num_contexts())
 """
-    assert run(code, runtime) == [
+    assert run(code, runtime=runtime) == [
         "ValueError: main: operand 'by': expected float32[] on cpu, got float32[] on cuda:0",
         "0x1234 0 0",
     ]
@@ -305,8 +336,8 @@ failure(library.main, x)
     assert second == first
 
 
-def test_a_library_needs_nothing_of_cuda_to_be_loaded(libraries: list[str]) -> None:
-    library = Path(libraries[2], "layers.so")
+def test_a_library_needs_nothing_of_cuda_to_be_loaded(made: Made) -> None:
+    library = Path(made.folder, "layers.so")
     needed = subprocess.run(["readelf", "-d", library], capture_output=True, text=True).stdout
     assert "NEEDED" in needed
     assert not {"libcuda", "libcudart", "libtorch"} & {
@@ -320,30 +351,7 @@ def test_a_library_needs_nothing_of_cuda_to_be_loaded(libraries: list[str]) -> N
     ).stdout.replace("  ", " ")
 
 
-def test_what_cannot_be_made_is_refused(tmp_path: Path) -> None:
-    code = """
-import sys
-import cuda_without_gpu as c
-import graphffi_torch, torch
-c.pretend()
-class Middle(torch.nn.Module):
-    def forward(self, x):
-        return x.kthvalue(2, 0).values
-def failure(program, **options):
-    try: graphffi_torch.to_library(program, sys.argv[1], **options)
-    except Exception as error: print(f"{type(error).__name__}: {error}")
-program = c.on_cuda(torch.export.export(Middle(), (torch.randn(6, 4),)), {})
-failure(program, isa="aarch64")
-failure(program, options={"aot_inductor.emit_multi_arch_kernel": True})
-failure(program, options={"use_static_cuda_launcher": False, "compile_threads": 1})
-"""
-    result = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, str(tmp_path / "refused.so")],
-        env=environment(),
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stderr
+def test_what_cannot_be_made_is_refused(made: Made) -> None:
     expected = [
         "ValueError: graphffi_torch: to_library: isa: expected instructions of x86_64 for a "
         "program on cuda, got 'aarch64'",
@@ -351,7 +359,6 @@ failure(program, options={"use_static_cuda_launcher": False, "compile_threads": 
         "NotImplementedError: graphffi_torch: to_library: expected operators with code of their "
         "own, got aten.kthvalue",
     ]
-    lines = result.stdout.splitlines()
-    assert len(lines) == len(expected), lines
-    for line, start in zip(lines, expected, strict=True):
+    assert len(made.refused) == len(expected), made.refused
+    for line, start in zip(made.refused, expected, strict=True):
         assert line.startswith(start)
