@@ -146,7 +146,6 @@ NEED_NAMES = {
         "inputs_are_found_where_they_are_nested",
         "inputs_in_other_containers_are_no_obstacle",
         "other_sizes_are_refused",
-        "results_of_ops_fit_together",
         "sizes_that_fit_together_are_taken",
         "too_few_dimensions_are_the_inputs_own_error",
         "what_inductor_takes_for_equal_is_expected_of_inputs",
