@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 MODULES = ("torch.export", "torch._inductor.compile_fx", "torch._inductor.codegen.cpp_wrapper_cpu")
+#: For programs of which it matters whether the compiler was imported before graphffi.
+TORCH = ("torch",)
 _SERVERS: dict[Sequence[str], subprocess.Popen[str]] = {}
 
 

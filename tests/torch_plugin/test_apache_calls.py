@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import warm_python
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.needs("tvm_ffi"), pytest.mark.slow]
@@ -151,10 +152,8 @@ except Exception as error:
 def run(program: str, *arguments: str | Path, **environment: str) -> str:
     variables = {**os.environ, "GRAPHFFI_RUNTIME": "apache", **environment}
     command = [sys.executable, "-W", "ignore", "-c", program, *map(str, arguments)]
-    done = subprocess.run(
-        command, check=True, cwd=ROOT, env=variables, stdout=subprocess.PIPE, text=True
-    )
-    return done.stdout
+    torch = warm_python.TORCH
+    return warm_python.run(command, check=True, cwd=ROOT, env=variables, modules=torch).stdout
 
 
 def test_a_call_of_a_module_of_load_inline_is_a_node() -> None:

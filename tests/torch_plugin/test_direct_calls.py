@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import graphffi
 import graphffi_torch
+from tests import warm_python
 from tests.torch_plugin.test_mutation import MODES
 from tests.torch_release import IS_TORCH_2_10
 
@@ -424,7 +424,8 @@ def test_artifacts_call_functions(m: Any, tmp_path: Path, strict: bool) -> None:
     exported = torch.export.export(Model(m), (torch.ones(5),), dynamic_shapes=sizes, strict=strict)
     assert len(exported.graph.find_nodes(op="call_function", target=CALL)) == 1
     package = graphffi_torch.package(exported, tmp_path / "model.pt2")
-    subprocess.run([sys.executable, "-W", "ignore", "-c", LOADED, package], check=True)
+    command = [sys.executable, "-W", "ignore", "-c", LOADED, package]
+    warm_python.run(command, check=True, modules=warm_python.TORCH)
     library = graphffi.load_module(
         graphffi_torch.to_library(exported, tmp_path / "model.so") or tmp_path / "model.so"
     )

@@ -17,6 +17,7 @@ import torch
 
 import graphffi
 import graphffi_torch
+from tests import warm_python
 from tests.torch_release import IS_TORCH_2_10
 
 X = torch.arange(6.0).reshape(2, 3)
@@ -82,12 +83,8 @@ assert "graphffi.cpp" not in sys.modules
 
 def start_elsewhere(load: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A process that has only imported graphffi_torch, loads the model and runs it."""
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM.format(load=load)],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM.format(load=load)]
+    return warm_python.run(command, env=os.environ | environment, modules=warm_python.TORCH)
 
 
 def run_elsewhere(load: str, **environment: str) -> list[Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -378,12 +377,9 @@ with torch.no_grad():
 @pytest.mark.slow
 def test_whole_programs_compile_without_the_lowerings(kernels: Any, tmp_path: Path) -> None:
     references = [kernels.add.reference, kernels.increment.reference]
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", WITHOUT_LOWERINGS, *references, tmp_path / "p.pt2"],
-        check=True,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-W", "ignore", "-c", WITHOUT_LOWERINGS]
+    command += [*references, tmp_path / "p.pt2"]
+    done = warm_python.run(command, check=True, modules=warm_python.TORCH)
     assert done.stderr.count("compiled graphs call ops through the dispatcher") == 1
 
 

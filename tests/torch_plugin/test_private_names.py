@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,15 +11,15 @@ import pytest
 import torch
 
 from graphffi_torch import _private_names as names
+from tests import warm_python
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(program: str, *arguments: str) -> str:
     command = [sys.executable, "-W", "ignore", "-c", program, *arguments]
-    return subprocess.run(
-        command, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True
-    ).stdout.strip()
+    done = warm_python.run(command, check=True, cwd=ROOT, modules=warm_python.TORCH)
+    return done.stdout.strip()
 
 
 @pytest.mark.parametrize("row", names.TABLE, ids=lambda row: row.name)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import enum
 import operator
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ import graphffi_torch
 from graphffi_torch import _private_names
 from graphffi_torch._compiled import inductor as _inductor
 from graphffi_torch._compiled import repairs as _repairs
+from tests import warm_python
 from tests.gil_kernels import load_kernels
 from tests.torch_release import IS_TORCH_2_10
 
@@ -115,7 +115,7 @@ assert run(torch.ones(2, dtype=torch.complex64)).eq(1).all()
 @pytest.mark.parametrize("inductor", ["first", "later"])
 def test_a_graph_that_needs_repairs_gets_them(inductor: str, tmp_path: Path) -> None:
     program = [sys.executable, "-W", "ignore", "-c", REPAIRED_LATE, inductor]
-    subprocess.run(program, check=True, cwd=tmp_path)
+    warm_python.run(program, check=True, cwd=tmp_path, modules=warm_python.TORCH)
 
 
 def test_vmap_knows_no_physical_conjugates() -> None:
