@@ -78,7 +78,8 @@ MODULES = ("torch.testing", "triton.language", "torch._inductor.runtime.triton_h
 
 
 def environment(**others: str) -> dict[str, str]:
-    folders = os.pathsep.join([str(TRITON), str(HERE)])
+    own = os.environ.get("PYTHONPATH", str(HERE))
+    folders = os.pathsep.join([str(TRITON), str(HERE), own])
     return {**os.environ, "PYTHONPATH": folders, "GRAPHFFI_RUNTIME": "bundled", **others}
 
 
