@@ -424,8 +424,7 @@ def test_artifacts_call_functions(m: Any, tmp_path: Path, strict: bool) -> None:
     exported = torch.export.export(Model(m), (torch.ones(5),), dynamic_shapes=sizes, strict=strict)
     assert len(exported.graph.find_nodes(op="call_function", target=CALL)) == 1
     package = graphffi_torch.package(exported, tmp_path / "model.pt2")
-    command = [sys.executable, "-W", "ignore", "-c", LOADED, package]
-    warm_python.run(command, check=True, modules=warm_python.TORCH)
+    warm_python.run([sys.executable, "-c", LOADED, package], check=True, modules=warm_python.TORCH)
     library = graphffi.load_module(
         graphffi_torch.to_library(exported, tmp_path / "model.so") or tmp_path / "model.so"
     )
