@@ -173,7 +173,10 @@ def _prepare(
 
 @per_tensor
 def _to_array(value: Any, subject: str) -> Any:
-    if isinstance(value, jax.Array):  # tracers too
+    is_traced = isinstance(value, jax.core.Tracer)
+    # JAX 0.8 takes the tracer of a reference, a jax.Ref, for an array.
+    is_reference = is_traced and type(value.aval).__name__ == "AbstractRef"
+    if isinstance(value, jax.Array) and not is_reference:
         if jnp.issubdtype(value.dtype, jax.dtypes.extended):
             raise TypeError(
                 f"{subject}: expected an array of numbers, got {value.dtype}; "
@@ -184,7 +187,6 @@ def _to_array(value: Any, subject: str) -> Any:
         checked_dtype(subject, value.dtype)
         _check_width(subject, value.dtype)
         return _converted(subject, jnp.asarray, value)
-    is_traced = isinstance(value, jax.core.Tracer)  # of what is no array, such as a jax.Ref
     if hasattr(value, "__dlpack__") and not is_traced:
         array = _converted(subject, jnp.from_dlpack, value)
         given = graphffi.dtype(graphffi.from_dlpack(value).dtype)
