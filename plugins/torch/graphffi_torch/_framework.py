@@ -177,7 +177,7 @@ class TorchFramework(Framework):
 
     def call_raw(self, call: CanonicalCall, results: Sequence[TensorSpec]) -> list[Any]:
         """Allocates the results and calls the primitive."""
-        if torch.jit.is_tracing():
+        if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             raise RuntimeError(
                 f"{call.subject}: expected an op in code that torch.jit.trace records, got a call "
                 "without a definition; define one, or use torch.export"
