@@ -70,6 +70,7 @@ NEED_NAMES = {
         "wrong_arguments_are_reported",
     ),
     "test_export.py": (
+        "a_package_for_other_calls_names_their_version",
         "libraries_are_found_beside_the_artifact",
         "packages_call_kernels_without_the_proxy_executor",
         "packages_compare_what_they_are_given_with_what_they_were_made_for",
@@ -103,6 +104,7 @@ NEED_NAMES = {
     ),
     "test_inductor.py": (
         "calls_keep_the_gil_where_their_kernel_says_so",
+        "calls_on_elements_are_refused_by_name",
         "cpp_code_raises_the_exceptions_of_callbacks",
         "errors_are_those_of_eager_calls[cpp]",
         "only_outputs_that_nothing_else_can_see_go_unchecked",
@@ -116,7 +118,12 @@ NEED_NAMES = {
         "the_primitive_is_called_directly",
     ),
     "test_jvp.py": ("what_is_not_given_names_what_to_register[compiled]",),
+    "test_library_description.py": (
+        "a_kernel_library_that_was_built_anew_is_refused",
+        "a_kernel_that_is_named_without_a_folder_may_move",
+    ),
     "test_mutation.py": (
+        "a_row_of_an_input_is_updated_in_a_package",
         "an_operand_to_update_may_be_absent[dynamic]",
         "an_operand_to_update_may_be_absent[inductor]",
         "lists_are_updated[3-dynamic]",
@@ -128,9 +135,12 @@ NEED_NAMES = {
         "compiled_code_refuses_them_alike",
         "inductor_refuses_inputs_that_are_negated",
         "kernels_read_conjugates_and_negatives[inductor-primitive]",
+        "results_of_data_types_that_torch_lacks_are_refused_by_name",
         "updates_of_inputs_that_are_negated_are_right_or_refused[inductor]",
     ),
     "test_package_in_cpp.py": ("kernels_get_memory_and_their_errors_name_the_kind",),
+    "test_package_inputs.py": ("other_inputs_than_the_exports_are_refused[of an op]",),
+    "test_plan_text.py": ("packages_and_libraries_compute_for_their_sizes",),
     "test_private_names.py": (
         "a_hidden_name_is_missed_by_its_features_alone",
         "an_untested_torch_is_used_without_private_names",
@@ -152,6 +162,9 @@ NEED_NAMES = {
     ),
     "test_traced_attributes.py": (
         "a_float_that_is_an_element_is_named",
+        "a_tensor_of_any_size_is_described",
+        "a_wrong_element_is_described_without_its_value",
+        "arrays_of_numpy_beside_tensors_are_one_error",
         "zeros_keep_their_sign",
     ),
     "test_traced_modules.py": (
