@@ -163,7 +163,7 @@ class ModuleVariable(UserDefinedObjectVariable):
 
 
 class ExecutableVariable(ModuleVariable):
-    """What `tvm.compile` made, in traced code: the module that it runs."""
+    """A result of `tvm.compile` in traced code: the module that it runs."""
 
     def _attribute(self, get: Any, tx: Any, name: str) -> Any:
         if name == "jit":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether two tensors of a call are one, in this call and in all that run the graph of it."""
+"""Tests if two tensors of a call are one, in this call and in all that run the graph of it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def have_one_origin(one: Node, other: Node, graph: Graph) -> bool:
 
 
 def _origins(node: Node, memory: Any) -> set[Node]:
-    """What a node is a view of: the nodes of that memory which are made of no other of it."""
+    """The nodes that a node is a view of: those of that memory which are made of no other of it."""
     found, seen, nodes = set(), set(), [node]
     while nodes:
         current = nodes.pop()
