@@ -14,6 +14,7 @@ from .kernel import kernel_reference
 from .kernel_signature import type_schema
 from .library import split_reference
 from .op_kernel import UNNAMED
+from .own_names import keep_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +54,7 @@ def declare(
     """
     subject = "graphffi.declare"
     reference = kernel_reference(UNNAMED, function)
+    keep_name(reference)
     traits = checked_traits(subject, False, allow_cuda_graph, has_side_effect)
     stated = None if writes is None else _checked_writes(writes)
     with _lock:

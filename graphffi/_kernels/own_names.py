@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any, Final
@@ -19,6 +19,9 @@ _MAX_NAMES: Final = 1024
 
 _lock: Final = threading.Lock()
 _names: Final[OrderedDict[Any, _Named]] = OrderedDict()  # the one that was used last is the last
+# Callables of a text so far. Graphs may have the name of one that is gone: no other one gets it.
+_counts: Final[Counter[str]] = Counter()
+_kept: Final[set[str]] = set()
 
 
 @dataclass(frozen=True)
@@ -54,14 +57,20 @@ def own_name(prefix: str, kernel: Any) -> str:
     with _lock:
         if key in _names:  # by another thread meanwhile
             return _names[key].name
-        # Above all that are there: the number of one that is gone may be lower than theirs.
-        number = max((n.number for n in _names.values() if n.text == text), default=-1) + 1
-        named = _names[key] = _Named(kernel, text, number)
+        named = _names[key] = _Named(kernel, text, _counts[text])
+        _counts[text] += 1
         _core.register_global_func(named.name, _core.Function(kernel), override=True)
-        if len(_names) > _MAX_NAMES:
-            _, oldest = _names.popitem(last=False)
-            remove_global_func(oldest.name)
+        if len(_names) - len(_kept) > _MAX_NAMES:
+            oldest = next(k for k, n in _names.items() if n.name not in _kept)
+            remove_global_func(_names.pop(oldest).name)
     return named.name
+
+
+def keep_name(name: str) -> None:
+    """Keeps a callable, and its name, which something is known of. Other names may be given."""
+    with _lock:
+        if any(named.name == name for named in _names.values()):
+            _kept.add(name)
 
 
 # A child process has the thread that forks only, which would wait for another one's for ever.

@@ -92,6 +92,20 @@ def test_closures_have_names_of_their_own_but_not_forever(monkeypatch: Any) -> N
     assert [program(X).tolist() for program in programs] == [[value] * 3 for value in range(4)]
 
 
+def test_a_name_is_given_once_and_what_is_declared_keeps_its_own(monkeypatch: Any) -> None:
+    from graphffi._kernels import own_names as _own_names
+    from graphffi._kernels.kernel import kernel_reference
+
+    monkeypatch.setattr(_own_names, "_MAX_NAMES", 1)
+    declared = graphffi.Function(lambda: None)
+    graphffi.declare(declared, has_side_effect=True)
+    subjects = ("names", "others") * 3  # of which one at a time has a name
+    names = {kernel_reference(s, graphffi.Function(lambda: None)) for s in subjects}
+    assert len(names) == 6
+    with pytest.raises(ValueError, match="expected what was declared before"):
+        graphffi.declare(declared)
+
+
 EXPORT = """
 import sys
 import jax, numpy as np
