@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,7 @@ def test_a_name_is_given_once_and_what_is_declared_keeps_its_own(monkeypatch: An
     from graphffi._kernels.kernel import kernel_reference
 
     monkeypatch.setattr(_own_names, "_MAX_NAMES", 1)
+    monkeypatch.setattr(_own_names, "_names", OrderedDict())
     declared = graphffi.Function(lambda: None)
     graphffi.declare(declared, has_side_effect=True)
     subjects = ("names", "others") * 3  # of which one at a time has a name
