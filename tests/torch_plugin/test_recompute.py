@@ -118,6 +118,10 @@ def test_two_calls_are_not_merged(once: Counting, backend: str) -> None:
     torch.testing.assert_close(run(X.clone().requires_grad_()).detach(), X * 3)
 
 
+@pytest.mark.skipif(
+    torch.__version__.startswith(("2.10.", "2.11.", "2.12.")),
+    reason="operators are tagged from torch 2.13 on",
+)
 def test_calls_on_frozen_weights_are_made_in_each_run(once: Counting) -> None:
     class Model(torch.nn.Module):
         def __init__(self) -> None:

@@ -3,6 +3,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
+#include <torch/headeronly/version.h>
 #include <torch/library.h>
 
 #include <atomic>
@@ -113,8 +114,10 @@ void RegisterWriteGuards(torch::Library* library, const char* name) {
 std::vector<at::Tag> TagsOf(const OpDescription& description) {
   std::vector<at::Tag> tags = {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides};
   if (!description.allow_cuda_graph) tags.push_back(at::Tag::cudagraph_unsafe);
+#if TORCH_VERSION_MINOR >= 13  // 2.10 fails for such an operator in a compiled checkpoint
   // Compilers also make calls of which they know all operands once, for all runs.
   if (!description.may_run_again) tags.push_back(at::Tag::nondeterministic_seeded);
+#endif
   return tags;
 }
 
