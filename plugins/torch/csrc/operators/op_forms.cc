@@ -3,8 +3,8 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
-#include <torch/headeronly/version.h>
 #include <torch/library.h>
+#include <torch/version.h>
 
 #include <atomic>
 #include <memory>
