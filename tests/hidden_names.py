@@ -16,8 +16,12 @@ HIDES_ALL = os.environ.get("GRAPHFFI_HIDE_PRIVATE_NAMES") == "1"
 NEED_NAMES = {
     "test_aliasing.py": (
         "clones_of_what_is_updated_are_kept",
+        "exported_programs_read_what_they_are_given[True]",
+        "inputs_of_one_memory_are_two_of_a_call_that_writes",
+        "inputs_of_one_memory_may_be_of_two_in_a_later_call",
         "tensors_of_any_layout_are_updated_in_place[input-0-d-dynamic]",
         "tensors_of_any_layout_are_updated_in_place[intermediate-0-d-dynamic]",
+        "views_within_a_graph_are_one_tensor_though_inputs_share_memory",
     ),
     "test_cuda_graphs.py": (
         "calls_in_inductors_graphs_say_it_too",
@@ -135,6 +139,7 @@ NEED_NAMES = {
         "compiled_code_refuses_them_alike",
         "inductor_refuses_inputs_that_are_negated",
         "kernels_read_conjugates_and_negatives[inductor-primitive]",
+        "ops_with_results_update_several_that_are_conjugated_or_negated[inductor]",
         "results_of_data_types_that_torch_lacks_are_refused_by_name",
         "updates_of_inputs_that_are_negated_are_right_or_refused[inductor]",
     ),
@@ -145,6 +150,7 @@ NEED_NAMES = {
         "a_hidden_name_is_missed_by_its_features_alone",
         "an_untested_torch_is_used_without_private_names",
     ),
+    "test_raw_call.py": ("a_device_without_memory_is_one_error",),
     "test_recompute.py": (
         "gradient_rules_may_call_what_may_not_run_again",
         "partitioners_save_results",
@@ -170,6 +176,7 @@ NEED_NAMES = {
     "test_traced_modules.py": (
         "a_function_is_looked_up_while_a_call_is_traced",
         "a_name_that_is_none_is_the_error_of_eager_code",
+        "another_function_is_another_graph_though_none_is_called",
         "another_module_is_another_graph",
         "looking_a_global_function_up_breaks_the_graph",
     ),

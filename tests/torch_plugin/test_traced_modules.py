@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from torch._dynamo.testing import CompileCounter
 
 import graphffi
 
@@ -48,7 +49,7 @@ def test_a_function_that_was_looked_up_before_is_one_graph(kernels: Any) -> None
     def call(function: Any, x: torch.Tensor) -> Any:
         return graphffi.call_tvm_ffi(function, x, 2.0, out=graphffi.like(x))
 
-    graphs = torch._dynamo.testing.CompileCounter()
+    graphs = CompileCounter()
     torch._dynamo.reset()
     run = torch.compile(call, fullgraph=True, backend=graphs)
     for _ in range(2):
