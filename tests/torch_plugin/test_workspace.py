@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.testing import CompileCounterWithBackend
 
 import graphffi
 import graphffi_torch
@@ -86,7 +87,7 @@ def test_rules_see_sizes_and_attributes() -> None:
 
 def test_changing_sizes_compile_once() -> None:
     op = define("dynamic", lambda x: x.shape[0] * 4)
-    counter = torch._dynamo.testing.CompileCounterWithBackend("inductor")
+    counter = CompileCounterWithBackend("inductor")
     step = torch.compile(lambda x: op(x * 2) + 1, backend=counter, fullgraph=True, dynamic=True)
     for rows in (3, 5, 8):
         assert step(torch.ones(rows)).tolist() == [4 * rows + 1] * rows
