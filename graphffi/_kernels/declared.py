@@ -54,9 +54,9 @@ def declare(
     """
     subject = "graphffi.declare"
     reference = kernel_reference(UNNAMED, function)
-    keep_name(reference)
     traits = checked_traits(subject, False, allow_cuda_graph, has_side_effect)
     stated = None if writes is None else _checked_writes(writes)
+    keep_name(reference)
     with _lock:
         known = _declared.setdefault(reference, (stated, traits))
     if known != (stated, traits):

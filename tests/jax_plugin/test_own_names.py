@@ -99,6 +99,7 @@ def test_a_name_is_given_once_and_what_is_declared_keeps_its_own(monkeypatch: An
 
     monkeypatch.setattr(_own_names, "_MAX_NAMES", 1)
     monkeypatch.setattr(_own_names, "_names", OrderedDict())
+    monkeypatch.setattr(_own_names, "_kept", set())
     declared = graphffi.Function(lambda: None)
     graphffi.declare(declared, has_side_effect=True)
     subjects = ("names", "others") * 3  # of which one at a time has a name

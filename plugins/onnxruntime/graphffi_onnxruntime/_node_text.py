@@ -97,8 +97,8 @@ def node_text(
         ways.setdefault(key, way)
         if results is not None and _types(results) != _types(way.results):
             wrong.add(key)
-    first, *more = ways
-    ways = {key: ways[key] for key in (first, *(key for key in more if key not in wrong))}
+    for key in wrong - {next(iter(ways))}:
+        del ways[key]
     calls = [(w, definition.canonical(w.kernel, operands, attributes)) for w in ways.values()]
     fixed = frozenset().union(*(way.fixed for way in ways.values()))
     lines = (

@@ -10,7 +10,6 @@ from graphffi_torch._export.functional import pure_operators as pure_operators
 from graphffi_torch._export.sampled_sizes import sampled_sizes as sampled_sizes
 from graphffi_torch._export.sizes_of_one import as_exported as as_exported
 from graphffi_torch._export.updates import input_memory as input_memory
-from graphffi_torch._export.updates import memory_of as memory_of
 from graphffi_torch._export.updates import updates_of_inputs as updates_of_inputs
 from graphffi_torch._operators.choice import expression_of as expression_of
 from graphffi_torch._operators.choice import run_rule as run_rule
@@ -20,4 +19,5 @@ from graphffi_torch._operators.operator_schema import argument_names as argument
 from graphffi_torch._operators.operator_schema import overload_of as overload_of
 from graphffi_torch._operators.operator_table import registered_operators as registered_operators
 from graphffi_torch._operators.primitive import PrimitiveCall as PrimitiveCall
+from graphffi_torch._operators.same_tensor import memory_of as memory_of
 from graphffi_torch._operators.specs import DTYPE_NAMES as DTYPE_NAMES

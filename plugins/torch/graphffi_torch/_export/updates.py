@@ -10,6 +10,7 @@ from torch.fx.operator_schemas import get_signature_for_torch_op
 
 from graphffi_torch._export.decompose import all_nodes
 from graphffi_torch._operators.primitive import PRIMITIVES
+from graphffi_torch._operators.same_tensor import memory_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,14 +130,6 @@ def updates_of_inputs(program: torch.export.ExportedProgram) -> Iterator[tuple[s
             value = updated.meta.get("val")
             if isinstance(value, torch.Tensor) and (storage := memory_of(value)) in inputs:
                 yield *_described(node, name), inputs[storage]
-
-
-def memory_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
-    """The memory of a tensor in a trace; None in flex attention's functions."""
-    try:
-        return tensor.untyped_storage()
-    except NotImplementedError:  # of `vmap`, where torch lets only new tensors be updated
-        return None
 
 
 def _updated(node: torch.fx.Node) -> Iterator[tuple[str, torch.fx.Node]]:

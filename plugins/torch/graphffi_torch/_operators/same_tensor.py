@@ -38,8 +38,8 @@ def shows_same(one: Any, other: Any) -> bool:
     """True if two tensors show the same elements in the same order, in the call at hand."""
     if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
         return False
-    memory = _memory(one)
-    if memory is None or memory is not _memory(other):
+    memory = memory_of(one)
+    if memory is None or memory is not memory_of(other):
         return False
     from torch.fx.experimental.symbolic_shapes import statically_known_true  # slow to import
 
@@ -50,6 +50,17 @@ def shows_same(one: Any, other: Any) -> bool:
     return facts == others and all(
         statically_known_true(n == m) for n, m in zip(numbers, other_numbers, strict=True)
     )
+
+
+def memory_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+    """The memory of a tensor, also in a trace: one object for all tensors that share it.
+
+    None for those of `vmap`, in flex attention's functions, too, and those that are not strided.
+    """
+    try:
+        return tensor.untyped_storage()
+    except NotImplementedError:
+        return None
 
 
 def have_one_origin(one: Node, other: Node, graph: Graph) -> bool:
@@ -91,12 +102,4 @@ def _memories(node: Node) -> list[Any]:
     """The memory of the tensors that a node gives."""
     value = node.meta.get("example_value", node.meta.get("val"))
     tensors = (item for item in flat(value) if isinstance(item, torch.Tensor))
-    return [memory for memory in map(_memory, tensors) if memory is not None]
-
-
-def _memory(tensor: torch.Tensor) -> Any:
-    """The same object for all tensors that share memory, while one of them is there."""
-    try:
-        return tensor.untyped_storage()
-    except NotImplementedError:  # of `vmap`, and of tensors that are not strided
-        return None
+    return [memory for memory in map(memory_of, tensors) if memory is not None]
