@@ -88,7 +88,7 @@ class _Reader:
     operands: dict[str, Any] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
     updated: set[str] = field(default_factory=set)
-    by_parameter: dict[str, str] = field(default_factory=dict)
+    by_parameter: dict[str, list[str]] = field(default_factory=dict)
     is_clear: bool = True
 
     def fields(self) -> dict[str, str]:
@@ -114,10 +114,12 @@ class _Reader:
         """Tells results from operands that are updated; optional buffers for results are none."""
         self.operands = dict(self.found["inputs"])
         for name, value in self.operands.items():
-            self.by_parameter[value.get("param") or name] = name
+            self.by_parameter.setdefault(value.get("param") or name, []).append(name)
         for name, value in self.found["outputs"].items():
-            place = self.by_parameter.get(value.get("param"), name)
-            if place not in self.operands or value["shape"] is None:
+            place = self._operand(value.get("param"), name)
+            if place is None:
+                self.is_clear = False
+            elif place not in self.operands or value["shape"] is None:
                 self.results[name] = value
             elif self.operands[place].get("optional") and self._is_buffer(place):
                 del self.operands[place]
@@ -131,6 +133,11 @@ class _Reader:
             if value["shape"] is None or value.get("optional") or name in self.operands:
                 self.is_clear = False
                 del self.results[name]
+
+    def _operand(self, parameter: str | None, name: str) -> str | None:
+        """The operand of a parameter; of several, such as a pair of caches, the one of the name."""
+        found = self.by_parameter.get(parameter or "", [name])
+        return found[0] if len(found) == 1 else name if name in found else None
 
     def _is_buffer(self, name: str) -> bool:
         """True if others give the sizes of an operand, so that a result may take its place."""
@@ -173,8 +180,7 @@ class _Reader:
     def _source(self, result: Mapping[str, Any]) -> str | None:
         """The operand whose data type a result has."""
         if result.get("dtype_from"):
-            given = result["dtype_from"]
-            name = self.by_parameter.get(given, given)
+            name = self._operand(result["dtype_from"], result["dtype_from"])
             return name if name in self.operands else None
         if _known_dtype(result.get("dtype")):
             return None

@@ -61,6 +61,12 @@ add_trace = Template(
     {"x": Tensor("n", param="input"), "r": Tensor("n"), "buffer": Tensor("n", optional=True)},
     {"sum": Tensor("n", param="input"), "r": Tensor("n"), "buffer": Tensor("n", dtype="int8")},
 )
+# A parameter may be several operands, such as a pair; which one a result is, its name says.
+pair_trace = Template(
+    {"n": Axis()},
+    {"x": Tensor("n"), "k": Tensor("n", param="caches"), "v": Tensor("n", param="caches")},
+    {"k": Tensor("n", param="caches"), "v": Tensor("n", param="caches")},
+)
 append_trace = Template(
     {"n": Axis(), "pages": Axis()},
     {"x": Tensor("n"), "cache": Tensor("pages", optional=True), "mode": Scalar("string"),
@@ -76,6 +82,11 @@ top_k_trace = Template(
 open_trace = Template({"n": Axis()}, {"x": Tensor("n")}, {"y": Tensor("m")})
 maybe_trace = Template({"n": Axis()}, {"x": Tensor("n")}, {"y": Tensor("n", optional=True)})
 count_trace = Template({"n": Axis()}, {"x": Tensor("n")}, {"count": Scalar("int32")})
+half_of_pair_trace = Template(
+    {"n": Axis()},
+    {"k": Tensor("n", param="caches"), "v": Tensor("n", param="caches")},
+    {"cache": Tensor("n", param="caches"), "y": Tensor("n")},
+)
 plan_trace = Template({"n": Axis()}, {"x": Tensor("n")}, {})
 cast_trace = Template(
     {"n": Axis()},
@@ -126,7 +137,7 @@ def block(text: str, name: str) -> str:
 def test_templates_become_ops(package: str, tmp_path: Path, capsys: Any) -> None:
     output = tmp_path / "ops.py"
     _, facts = generate(package, "-o", output, "--namespace", "mod", capsys=capsys)
-    assert facts["lacking"] == {"kernel": 10, "infer": 5, "schema": 4}
+    assert facts["lacking"] == {"kernel": 12, "infer": 6, "schema": 5}
     assert facts["left_out"] == {
         f"{package}.broken": "a module that cannot be imported: No module named 'no_such_module'",
         "lambda_trace": "its name is no identifier of Python",
@@ -138,6 +149,8 @@ def test_templates_become_ops(package: str, tmp_path: Path, capsys: Any) -> None
         "norm": "(Tensor x, Tensor w, float eps) -> (Tensor y)",
         "halve": "(Tensor x, Tensor? scale) -> (Tensor y, Tensor z)",
         "add": "(Tensor(a!) x, Tensor(a!) r) -> (Tensor buffer)",
+        "pair": "(Tensor x, Tensor(a!) k, Tensor(a!) v) -> ()",
+        "half_of_pair": "(Tensor k, Tensor v) -> TODO",
         "append": "(Tensor x, Tensor(a!)? cache, str mode, dtype? kind, bool causal) -> ()",
         "top_k": "(Tensor x, int k) -> (Tensor values, Tensor best)",
         "maybe": "(Tensor x) -> TODO",
@@ -189,7 +202,7 @@ def test_edits_stay_and_check_compares(package: str, tmp_path: Path, capsys: Any
     assert (status, facts["kept"], output.read_text()) == (0, ["norm"], edited)
     assert main(["generate", *map(str, arguments)]) == 0
     out = capsys.readouterr().out
-    assert "complete: 0 of 10; to fill in: kernel 10, infer 5, schema 4" in out
+    assert "complete: 0 of 12; to fill in: kernel 12, infer 6, schema 5" in out
 
 
 def test_kernels_of_libraries_get_plans_where_their_types_say_it(
@@ -199,7 +212,7 @@ def test_kernels_of_libraries_get_plans_where_their_types_say_it(
     source.write_text(KERNELS)
     library = graphffi.cpp.build("template_kernels", sources=[source])
     _, facts = generate(package, library, "-o", output, "--namespace", "mod4", capsys=capsys)
-    assert facts["lacking"] == {"kernel": 7, "infer": 5, "schema": 4, "plan": 2}
+    assert facts["lacking"] == {"kernel": 9, "infer": 6, "schema": 5, "plan": 2}
     assert "norm" not in facts["todo"]
     text = output.read_text()
     assert 'plan="x, w, eps, y"' in block(text, "norm")
