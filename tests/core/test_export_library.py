@@ -165,10 +165,11 @@ print(module.add_one(1), module.add_one.doc)
 print(module.call_import("times_two", 21), module.call_import("plus", 1))
 print(module.get_function("plus", query_imports=True)(2))
 print(module.get_function_metadata("times_two", query_imports=True) is not None)
+print(module.get_function("times_two", query_imports=True).metadata is not None)
 print([imported.kind for imported in module.imports])
 print(module.imports[1].imports[0].plus(5))
 """
-USED = "2 Adds one.\n42 101\n102\nTrue\n['library', 'core_tests_plus']\n1005\n"
+USED = "2 Adds one.\n42 101\n102\nTrue\nTrue\n['library', 'core_tests_plus']\n1005\n"
 
 
 @pytest.mark.parametrize("runtime", ["bundled", "apache"])

@@ -11,7 +11,7 @@ import torch
 
 import graphffi_torch._C as _C
 from graphffi.plugin import describe
-from graphffi_torch._export.guard_text import Conditions, SizeGuard
+from graphffi_torch._export.guard_text import Conditions, SizeGuard, UnreadableGuardError
 
 NAMES = {"L['x']": "x", "L['half']": "half"}
 
@@ -123,3 +123,12 @@ def test_comparisons_hold_as_their_values_say(
 def test_text_that_is_no_program_is_refused(text: str) -> None:
     with pytest.raises(RuntimeError, match="a shape program does not parse at offset"):
         _C.Conditions(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["round(1)", "abs(1, 2)", "floor()", "min(1)", "int(x=1)", "1 in 2", "x.ndim", "1 << 2", "1j"],
+)
+def test_guards_of_other_forms_are_unreadable(text: str) -> None:
+    with pytest.raises(UnreadableGuardError):
+        Conditions(["x"]).value(text)

@@ -480,7 +480,7 @@ def test_sizes_that_torch_excluded_are_refused(
 def test_a_size_of_one_is_taken_where_torch_did_not_exclude_it(
     small: Callable[..., Small], name: str, kind: str
 ) -> None:
-    least = 2 if name == "cat" and IS_TORCH_2_10 else LEAST[name]  # 2.10 excludes 1
+    least = 2 if IS_TORCH_2_10 else LEAST[name]  # 2.10 excludes 1 in a program with cat
     made = small(kind, *LEAST, is_oblivious=True)
     assert made.taken(name, (0, 1, 2, 3, 9)) == [n for n in (1, 2, 3, 9) if n >= least]
 
