@@ -61,6 +61,17 @@ def append(model: Any, x: torch.Tensor) -> torch.Tensor:
     return model.keys + model.values * 10
 
 
+def replace(model: Any, x: torch.Tensor) -> list[torch.Tensor]:
+    state = model.state
+    before = [
+        *(state.clone(), state.to(torch.float32, copy=True), torch.cat([state]), state.repeat(1)),
+        *(state.contiguous().clone().view(1, -1), state[1:].clone(), torch.stack([state])[0]),
+        *(torch.nn.functional.pad(state, (0, 0)), state.clone().clone()),
+    ]
+    state.copy_(x)
+    return [*before, before[0] + state, state.clone()]
+
+
 def exported(model: Model) -> torch.export.ExportedProgram:
     return torch.export.export(model, (torch.tensor([1.0, 2.0]),))
 
@@ -81,11 +92,26 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "count_small": Model(count_small, counted=small),
         "read_small": Model(read_small, counted=small),
         "append": Model(append, keys=keys, values=values),
+        "replace": Model(replace, state=torch.zeros(2)),
         "fill": Model(lambda model, x: model.v.add_(1) + 0, v=values),
     }
     path = tmp_path_factory.mktemp("buffers") / "buffers.so"
     programs = {name: exported(model) for name, model in methods.items()}
     return graphffi.load_module(graphffi_torch.to_library(programs, path))
+
+
+@pytest.mark.parametrize("kind", ["library", "package"])
+def test_copies_of_a_buffer_keep_the_values_from_before_an_update(
+    library: Any, kind: str, tmp_path: Path
+) -> None:
+    model = Model(replace, state=torch.zeros(2))
+    run = library.replace
+    if kind == "package":
+        path = graphffi_torch.package(exported(model), tmp_path / "model.pt2")
+        run = graphffi_torch.load_package(path, trust=True)
+    for step in range(1, 4):
+        x = torch.tensor([step, 2.0 * step])
+        torch.testing.assert_close(list(run(x)), model(x))
 
 
 def test_buffers_of_one_name_and_content_are_apart(library: Any) -> None:

@@ -348,7 +348,7 @@ def test_inductor_drops_clones_of_updated_tensors() -> None:
         return x + 0
 
     torch.compile(program, fullgraph=True)(torch.ones(4))
-    # pytorch#198031, which 2.15 has mended: `_repair_clones` may go with the versions before
+    # pytorch#198031, which 2.15 has mended: `_repair_copies` is for buffers there
     assert shared == [not torch.__version__.startswith("2.15.")]
 
 

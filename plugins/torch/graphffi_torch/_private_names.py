@@ -30,7 +30,8 @@ WITHOUT: Final = {
     "effects": "calls with side effects are kept, but may be reordered",
     "saved results": "graphs with gradients refuse ops with recompute=False",
     "complex updates": "Inductor refuses calls that update complex tensors",
-    "clones": "Inductor refuses calls that update a tensor and read a clone of it",
+    "copies": "Inductor refuses calls that update a tensor and read a clone of it; packages and "
+    "libraries return updated buffers in the place of copies from before",
     "branches": "torch.cond refuses branches with calls that update lists, or of call_tvm_ffi",
     "packages": "package, load_package and to_library fail; torch documents the names",
     "guards": "package and to_library refuse programs of sizes that calls choose",
@@ -165,9 +166,9 @@ TABLE: Final = (
         ),
     ),
     *_rows(
-        "clones",
+        "copies",
         "repairs.py",
-        ("torch._inductor.fx_passes.post_grad.remove_noop_ops", "removes clones"),
+        ("torch._inductor.fx_passes.post_grad.remove_noop_ops", "removes copies"),
     ),
     *_rows(
         "branches",
@@ -357,7 +358,7 @@ def missing(feature: str) -> str | None:
 def has(feature: str) -> bool:
     """True if a feature can be used; a warning says once why not."""
     log = logging.getLogger("graphffi_torch")
-    is_inductors = feature in ("lowerings", "complex updates", "branches", "clones")
+    is_inductors = feature in ("lowerings", "complex updates", "branches", "copies")
     if is_inductors and not USES_LOWERINGS:
         log.info("graphffi_torch: GRAPHFFI_INDUCTOR=0: %s", WITHOUT[feature])
         return False

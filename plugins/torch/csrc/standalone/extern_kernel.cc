@@ -38,13 +38,16 @@ void ExternArguments::Push(const ExternArgument& argument) {
   if (argument.value.type_index == kTVMFFITensor) {
     return PushTensor(reinterpret_cast<AtenTensorHandle>(argument.value.v_obj));
   }
-  if (argument.opt_list == nullptr && argument.opt_tensors == nullptr) {
+  if (argument.opt_list == nullptr && argument.opt_tensors == nullptr &&
+      argument.opt_handles == nullptr) {
     return frame_.Push(argument.value);
   }
   frame_.BeginArray();
   for (int64_t i = 0; i < argument.count; ++i) {
     if (argument.opt_list != nullptr) {
       frame_.Push(graphffi::ToAny(argument.opt_list[i]));
+    } else if (argument.opt_handles != nullptr) {
+      PushTensor(argument.opt_handles[i]);
     } else {
       const AtenTensorHandle* opt_tensor = argument.opt_tensors[i];
       PushTensor(opt_tensor == nullptr ? nullptr : *opt_tensor);

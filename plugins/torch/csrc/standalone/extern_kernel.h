@@ -23,6 +23,7 @@ struct ExternArgument {
   const int64_t* opt_list;
   int64_t count;
   const AtenTensorHandle* const* opt_tensors;
+  const AtenTensorHandle* opt_handles;
 };
 
 inline ExternArgument Value(AtenTensorHandle tensor) {
@@ -57,10 +58,13 @@ ExternArgument Value(T* opt_value) {
   return opt_value == nullptr ? ExternArgument{} : Value(*opt_value);
 }
 inline ExternArgument List(const int64_t* values, int64_t count) {
-  return {{}, values, count, nullptr};
+  return {{}, values, count, nullptr, nullptr};
 }
 inline ExternArgument List(const AtenTensorHandle** tensors, int64_t count) {
-  return {{}, nullptr, count, tensors};
+  return {{}, nullptr, count, tensors, nullptr};
+}
+inline ExternArgument List(const AtenTensorHandle* opt_tensors, int64_t count) {
+  return {{}, nullptr, count, nullptr, opt_tensors};
 }
 
 /// A tensor that a call returns: a new one, or one that is there to be filled.

@@ -180,9 +180,7 @@ int RunMethod(const Method& method, const TVMFFIAny* args, int32_t num_args, TVM
     const Run run(method, &host);
     BoundedList<ObjectRef> results(method.num_results);
     RunModel(method, &operands, &results);
-    for (int32_t i = 0; i < results.size(); ++i) {
-      results[i] = host.Finish(i, std::move(results[i]), operands);
-    }
+    for (int32_t i = 0; i < results.size(); ++i) host.Finish(i, &results, operands);
     operands.TakeBack();
     if (!results.empty()) *result = graphffi::ReleaseAny(NestResults(method, &results));
   });

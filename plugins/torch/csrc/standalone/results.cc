@@ -38,16 +38,27 @@ Tensor* HostResults::OptTake(int32_t, const Layout& layout) {
   return Tensor::View(DataOf(*TVMFFITensorGetDLTensorPtr(taken.get())), layout, taken.get());
 }
 
-ObjectRef HostResults::Finish(int32_t i, ObjectRef result, const Operands& operands) {
-  Tensor* opt_own = Tensor::OptOf(result.get());
-  const DLTensor& view = *TVMFFITensorGetDLTensorPtr(result.get());
-  if (!graphffi::IsCompact(view) || operands.Have(result.get())) return Copy(view);
-  if (opt_own == nullptr) return result;  // a kernel's tensor, as it is
-  if (opt_own->is_lent()) return Copy(view);
+void HostResults::Finish(int32_t i, BoundedList<ObjectRef>* results, const Operands& operands) {
+  ObjectRef& result = (*results)[i];
+  if (IsFree(i, *results, operands)) return;
+  result = Copy(*TVMFFITensorGetDLTensorPtr(result.get()));
+}
+
+bool HostResults::IsFree(int32_t i, const BoundedList<ObjectRef>& results,
+                         const Operands& operands) const {
+  const TVMFFIObjectHandle result = results[i].get();
+  const DLTensor& view = *TVMFFITensorGetDLTensorPtr(result);
+  if (!graphffi::IsCompact(view) || operands.Have(result)) return false;
+  for (int32_t k = 0; k < i; ++k) {
+    if (Overlap(view, *TVMFFITensorGetDLTensorPtr(results[k].get()))) return false;
+  }
+  Tensor* opt_own = Tensor::OptOf(result);
+  if (opt_own == nullptr) return true;  // a kernel's tensor
+  if (opt_own->is_lent()) return false;
   const Tensor* opt_root = Tensor::OptOf(opt_own->root());
-  if (!has_allocator_ || opt_root == nullptr || opt_root->is_of_env()) return result;
-  Learn(method_, i, result.get());
-  return Copy(view);
+  if (!has_allocator_ || opt_root == nullptr || opt_root->is_of_env()) return true;
+  Learn(method_, i, result);
+  return false;
 }
 
 ObjectRef HostResults::Copy(const DLTensor& from) const {

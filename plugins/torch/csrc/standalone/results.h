@@ -20,12 +20,15 @@ class HostResults : public ResultMemory {
       : method_(method), has_allocator_(has_allocator) {}
 
   Tensor* OptTake(int32_t i, const Layout& layout) override;
-  /// Result `i` as the caller gets it: compact, in memory that outlives the call and belongs to
-  /// nobody else, such as an operand's owner. Learns which allocation it was. \throws Error
-  ObjectRef Finish(int32_t i, ObjectRef result, const Operands& operands);
+  /// Makes result `i` what the caller gets: compact, in memory that outlives the call and belongs
+  /// to nobody else, such as an operand's owner or a result before. Learns which allocation it was.
+  /// \throws Error
+  void Finish(int32_t i, BoundedList<ObjectRef>* results, const Operands& operands);
 
  private:
   ObjectRef Copy(const DLTensor& from) const;
+  /// True for a result that can be handed out as it is.
+  bool IsFree(int32_t i, const BoundedList<ObjectRef>& results, const Operands& operands) const;
 
   const Method& method_;
   const bool has_allocator_;

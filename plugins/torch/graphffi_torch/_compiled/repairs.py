@@ -28,13 +28,13 @@ _is_keeping: Final[list[bool]] = []
 
 
 def repair() -> None:
-    """Lets torch compile calls that update tensors: complex ones, lists in branches, and clones."""
+    """Lets torch compile calls that update tensors: complex ones, lists in branches, and copies."""
     if _is_repaired:
         return
     _is_repaired.append(True)
     when_imported("torch._inductor.pattern_matcher", _repair_updates_of_complex)
     when_imported("torch._higher_order_ops.utils", _repair_branches)
-    when_imported("torch._inductor.fx_passes.post_grad", _repair_clones)
+    when_imported("torch._inductor.fx_passes.post_grad", _repair_copies)
 
 
 def keep_results() -> None:
@@ -76,16 +76,17 @@ def _repair_branches() -> None:
         _wrap(utils, "_get_example_value", _with_lists)
 
 
-def _repair_clones() -> None:
-    """Keeps clones whose source or copy a call updates.
+def _repair_copies() -> None:
+    """Keeps copies whose source or result is updated: clones, but also `x.repeat(1)`.
 
-    Torch removes clones from functional graphs, where they seem to change nothing, and later has
-    the call update what was cloned (pytorch#198031; 2.15 keeps them).
+    Torch removes them from functional graphs, where they seem to change nothing, and later has
+    the call update what was copied (pytorch#198031; 2.15 keeps clones). In programs of packages,
+    it also takes the copy of a buffer for the buffer, which the end of the program updates.
     """
-    if has("clones"):
+    if has("copies"):
         from torch._inductor.fx_passes import post_grad
 
-        _wrap(post_grad, "remove_noop_ops", _with_clones)
+        _wrap(post_grad, "remove_noop_ops", _with_copies)
 
 
 def _wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
@@ -112,29 +113,40 @@ def _without_updates(original: Callable[..., bool]) -> Callable[..., bool]:
     return is_left_alone
 
 
-def _with_clones(original: Callable[..., None]) -> Callable[..., None]:
-    clone, other = torch.ops.aten.clone.default, torch.clone
-
+def _with_copies(original: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(original)
     def remove(graph: torch.fx.Graph, *args: Any, **kwargs: Any) -> None:
-        updated = {_memory_of(base) for base in _updated_bases(graph)}
-        clones = graph.find_nodes(op="call_function", target=clone) if updated else []
-        kept = [c for c in clones if not updated.isdisjoint({_memory_of(c), _memory_of(c.args[0])})]
+        kept = {node: node.target for node in _copies_around_updates(graph)}
         for node in kept:
-            node.target = other  # while the original looks for clones
+            node.target = torch.clone  # of no operator, while the original looks for them
         try:
             original(graph, *args, **kwargs)
         finally:
-            for node in kept:
-                node.target = clone
+            for node, target in kept.items():
+                node.target = target
 
     return remove
 
 
-def _updated_bases(graph: torch.fx.Graph) -> list[torch.fx.Node]:
-    """The tensors that calls of the plugin's operators update, in a functional graph."""
+def _copies_around_updates(graph: torch.fx.Graph) -> list[torch.fx.Node]:
+    """What may copy a tensor that is updated, or make one: results in memory of their own."""
+    updated = {_memory_of(tensor) for tensor in _updated_tensors(graph)}
+    copies = []
+    for node in graph.nodes if updated else ():
+        if node.op == "call_function" and isinstance(node.meta.get("val"), torch.Tensor):
+            memory, read = _memory_of(node), {*map(_memory_of, node.all_input_nodes)}
+            touches = memory in updated or not updated.isdisjoint(read)
+            if touches and memory not in read:
+                copies.append(node)
+    return copies
+
+
+def _updated_tensors(graph: torch.fx.Graph) -> list[torch.fx.Node]:
+    """The tensors that calls of the plugin's operators update, in a functional graph; buffers."""
     calls = [n for n in graph.nodes if _is_update(n)]
-    return [base for n in calls for base in n.kwargs.get("_all_bases", n.all_input_nodes)]
+    bases = [base for n in calls for base in n.kwargs.get("_all_bases", n.all_input_nodes)]
+    updates = graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
+    return bases + [n.args[0] for n in updates if n.args[0].op == "get_attr"]
 
 
 def _memory_of(node: Any) -> int:

@@ -11,6 +11,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 
+from graphffi_torch._compiled.repairs import repair
 from graphffi_torch._export.sizes_of_one import as_exported
 from graphffi_torch._operators.choice import run_rule, smallest
 from graphffi_torch._operators.operator_schema import overload_of
@@ -29,13 +30,17 @@ if TYPE_CHECKING:
 
     from graphffi.plugin import Definition
 
-#: Of Inductor, for programs that update buffers. Torch (2.13 at least) takes buffers of equal
-#: elements, and of few, for constants: others, and later calls, would read their first values.
-OPTIONS_FOR_UPDATES: Final = {
-    "joint_graph_constant_folding": False,
-    "always_keep_tensor_constants": True,
-}
 _BRANCHING: Final = ("associative_scan", "cond", "map_impl", "scan", "while_loop")
+
+
+def options_for_updates() -> dict[str, bool]:
+    """Options of Inductor for programs that update buffers, after repairs for these.
+
+    Torch (2.13 at least) takes buffers of equal elements, and of few, for constants: others, and
+    later calls, would read their first values.
+    """
+    repair()
+    return {"joint_graph_constant_folding": False, "always_keep_tensor_constants": True}
 
 
 def decompose(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

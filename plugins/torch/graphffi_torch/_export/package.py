@@ -16,11 +16,11 @@ import graphffi_torch._C as _C
 from graphffi.plugin import PackagedLibraries, open_archive, trusted_hashes
 from graphffi_torch._errors import original_of
 from graphffi_torch._export.decompose import (
-    OPTIONS_FOR_UPDATES,
     check_branches,
     check_exported,
     copy_graph_module,
     decompose,
+    options_for_updates,
     with_graph_module,
 )
 from graphffi_torch._export.updates import check_updates
@@ -92,7 +92,7 @@ def package(
             program,
             package_path=os.fspath(path),
             inductor_configs={
-                **(OPTIONS_FOR_UPDATES if _updates_buffers(program) else {}),
+                **(options_for_updates() if _updates_buffers(program) else {}),
                 **(inductor_configs or {}),
             },
         )

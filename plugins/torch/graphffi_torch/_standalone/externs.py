@@ -21,7 +21,8 @@ FOLDER: Final = Path(library_path()) / "standalone"
 ARCHIVE: Final = FOLDER / "libgraphffi_standalone.a"
 TORCH_INCLUDE: Final = Path(torch.__file__).parent / "include"
 _CALL: Final = re.compile(r"\b(aoti_torch_\w+)\s*\(")
-_OPERATOR: Final = re.compile(r"aoti_torch_(?:cpu|cuda)_(\w+)")
+# One function serves all devices.
+_OPERATOR: Final = re.compile(r"aoti_torch_(?:cpu_|cuda_|(?=index_put_out))(\w+)")
 # Functions of torch's interpreter of operators: one calls it, one makes the tensors of its results.
 _INTERPRETER: Final = {
     "aoti_torch_proxy_executor_call_function",
@@ -65,7 +66,7 @@ def find_externs(
         problems.extend(_with_lines(name, o, [_plain(o)], program) for o in interpreted)
         for function in sorted(set(_CALL.findall(code)) - own_functions() - _INTERPRETER):
             reference = next((given[key] for key in _keys(function) if key in given), None)
-            own = own_operators().get(function)
+            own = None if _is_for_cuda(function, code) else own_operators().get(function)
             if function not in _declarations() or (reference is None and own is None):
                 keys = list(_keys(function))
                 operator = f"aten.{keys[0].removesuffix('_out')}" if keys else function
@@ -82,6 +83,11 @@ def find_externs(
             "write the model without them" + _hint(program for *_, program in models.values())
         )
     return found
+
+
+def _is_for_cuda(function: str, code: str) -> bool:
+    """True for what graphffi's kernels, which are for the CPU, cannot do."""
+    return "_cpu_" not in function and "cached_torch_device_type_cuda" in code
 
 
 def _hint(programs: Iterable[torch.export.ExportedProgram]) -> str:
@@ -114,7 +120,7 @@ def product_functions() -> set[str]:
 def own_operators() -> dict[str, Path]:
     """Files with kernels of graphffi's, by functions of torch's C interface."""
     return {
-        f"aoti_torch_cpu_{name}": path
+        f"aoti_torch_{'' if name == 'index_put_out' else 'cpu_'}{name}": path
         for path in sorted((FOLDER / "compiled/operators").glob("*.cc"))
         for name in _OWN_OPERATOR.findall(path.read_text())
     }
@@ -161,12 +167,12 @@ def _line_of(node: torch.fx.Node) -> str:
 @functools.cache
 def _declarations() -> dict[str, str]:
     """The parameters of torch's C functions for operators, as text."""
-    folder = TORCH_INCLUDE / "torch/csrc/inductor/aoti_torch/generated"
-    pattern = re.compile(r"AOTITorchError (aoti_torch_(?:cpu|cuda)_\w+)\(([^;]*)\);")
+    folder = TORCH_INCLUDE / "torch/csrc/inductor/aoti_torch"
+    pattern = re.compile(rf"AOTITorchError ({_OPERATOR.pattern})\(([^;]*)\);")
     return {
         name: parameters
-        for kind in ("cpu", "cuda")
-        for name, parameters in pattern.findall((folder / f"c_shim_{kind}.h").read_text())
+        for file in ("generated/c_shim_cpu.h", "generated/c_shim_cuda.h", "c/shim.h")
+        for name, _, parameters in pattern.findall((folder / file).read_text())
     }
 
 
@@ -181,7 +187,7 @@ def extern_code(externs: Externs) -> str:
         for function, reference in sorted(externs.references.items())
     ]
     for function in sorted(externs.own):
-        name = function.removeprefix("aoti_torch_cpu_")
+        name = next(iter(_keys(function)))
         make = f"graphffi_operator_{name}"
         declaration = f"\nTVMFFIObjectHandle {make}();"
         functions.append(_extern_function(function, f'("aten.{name}", &{make})', declaration))
@@ -194,7 +200,7 @@ def _extern_function(function: str, kernel: str, declaration: str) -> str:
     opt_length = ""
     for parameter in reversed([p for p in parameters.split(",") if p.strip()]):
         kind, name = _split(function, parameter)
-        if name.endswith("_len_"):
+        if name.endswith("_len_") or name == "num_indices":
             opt_length = name
         elif re.fullmatch(r"ret\d+", name) and kind == "AtenTensorHandle*":
             results.append(name)

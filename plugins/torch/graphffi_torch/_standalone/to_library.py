@@ -21,11 +21,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from graphffi.plugin import content_hash, find_library_in_use, split_reference
 from graphffi_torch._export.decompose import (
-    OPTIONS_FOR_UPDATES,
     all_nodes,
     check_branches,
     check_exported,
     decompose,
+    options_for_updates,
 )
 from graphffi_torch._export.sizes_of_one import as_exported
 from graphffi_torch._export.updates import check_updates
@@ -166,7 +166,7 @@ def to_library(
     updated = updated_memory(programs, signatures)
     chosen = {
         **(_OPTIONS_FOR_CUDA if "cuda" in devices.values() else {}),
-        **(OPTIONS_FOR_UPDATES if updated else {}),
+        **(options_for_updates() if updated else {}),
         **ISAS[isa].options,
         **(options or {}),
     }

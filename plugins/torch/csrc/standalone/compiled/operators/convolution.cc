@@ -288,8 +288,10 @@ Geometry GeometryOf(ffi::TensorView input, ffi::TensorView weight, ffi::ShapeVie
                     ffi::ShapeView padding, ffi::ShapeView dilation, bool is_transposed,
                     ffi::ShapeView added, int64_t groups) {
   const int64_t ndim = input.ndim() - 2;
-  TVM_FFI_CHECK(ndim >= 1 && ndim <= 3, NotImplementedError)
-      << "aten.convolution: input: expected 3 to 5 dimensions, got " << input.ndim();
+  if (ndim < 1 || ndim > 3) {
+    TVM_FFI_THROW(NotImplementedError)
+        << "aten.convolution: input: expected 3 to 5 dimensions, got " << input.ndim();
+  }
   const auto spatial = [ndim](ffi::TensorView tensor) {
     return AsThree({tensor.shape().data() + 2, static_cast<size_t>(ndim)}, 1);
   };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // aten.nonzero, aten.index and aten.index_put: indices are tensors of integers or bools, or None
 // for all of a dimension.
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -60,6 +61,10 @@ std::vector<Index> ReadIndices(ffi::TensorView self, const Indices& indices) {
       const ffi::Tensor places = Nonzero(tensor);
       const auto* from = static_cast<const int64_t*>(places.data_ptr());
       for (int64_t d = 0; d < tensor.ndim(); ++d) {
+        if (tensor.size(d) != self.size(dim)) {
+          TVM_FFI_THROW(IndexError) << "aten.index: expected a mask of size " << self.size(dim)
+                                    << " for dimension " << dim << ", got " << tensor.size(d);
+        }
         Index index{dim++, {places.size(0)}, {}};
         for (int64_t i = 0; i < places.size(0); ++i) {
           index.places.push_back(from[i * tensor.ndim() + d]);
@@ -74,8 +79,10 @@ std::vector<Index> ReadIndices(ffi::TensorView self, const Indices& indices) {
       const auto* from = static_cast<const decltype(type)*>(tensor.data_ptr());
       for (int64_t i = 0; i < tensor.numel(); ++i) {
         const auto place = static_cast<int64_t>(Widen(from[i]));
-        TVM_FFI_CHECK(place >= -size && place < size, IndexError)
-            << "aten.index: expected " << -size << " to " << size - 1 << ", got " << place;
+        if (place < -size || place >= size) {
+          TVM_FFI_THROW(IndexError)
+              << "aten.index: expected " << -size << " to " << size - 1 << ", got " << place;
+        }
         index.places.push_back(place < 0 ? place + size : place);
       }
     });
@@ -114,8 +121,10 @@ Sizes BroadcastShape(const std::vector<Index>& indices) {
     for (size_t i = 0; i < index.shape.size(); ++i) {
       int64_t& size = common[common.size() - 1 - i];
       const int64_t other = index.shape[index.shape.size() - 1 - i];
-      TVM_FFI_CHECK(size == other || size == 1 || other == 1, IndexError)
-          << "aten.index: expected indices that broadcast, got sizes " << size << " and " << other;
+      if (size != other && size != 1 && other != 1) {
+        TVM_FFI_THROW(IndexError) << "aten.index: expected indices that broadcast, got sizes "
+                                  << size << " and " << other;
+      }
       if (size == 1) size = other;
     }
   }
@@ -192,10 +201,29 @@ ffi::Tensor TakeAt(ffi::TensorView self, Indices indices) {
   return result;
 }
 
+std::string Describe(const Sizes& sizes) {
+  std::string text;
+  for (int64_t size : sizes) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+void CheckBroadcasts(const Sizes& values, const Sizes& outer) {
+  bool broadcasts = values.size() <= outer.size();
+  for (size_t d = 1; broadcasts && d <= values.size(); ++d) {
+    const int64_t size = values[values.size() - d];
+    broadcasts = size == 1 || size == outer[outer.size() - d];
+  }
+  if (!broadcasts) {
+    TVM_FFI_THROW(ValueError) << "aten.index_put: values: expected sizes that broadcast to "
+                              << Describe(outer) << ", got " << Describe(values);
+  }
+}
+
 ffi::Tensor PutAt(ffi::TensorView self, Indices indices, ffi::TensorView values, bool accumulates) {
   const Selection selection(self, indices);
   ffi::Tensor result = Copy(self);
   const Sizes shape(values.shape().begin(), values.shape().end());
+  CheckBroadcasts(shape, selection.shape);
   WithType("aten.index_put", self.dtype(), [&](auto type) {
     using T = decltype(type);
     auto* to = static_cast<T*>(result.data_ptr());
@@ -213,4 +241,4 @@ ffi::Tensor PutAt(ffi::TensorView self, Indices indices, ffi::TensorView values,
 
 GRAPHFFI_OPERATOR(nonzero, Nonzero)
 GRAPHFFI_OPERATOR(index_Tensor, TakeAt)
-GRAPHFFI_OPERATOR(index_put, PutAt)
+GRAPHFFI_OPERATOR(index_put_out, PutAt)

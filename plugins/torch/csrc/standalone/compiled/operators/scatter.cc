@@ -14,8 +14,10 @@ enum class Reduce { kSum, kProduct, kMean, kLargest, kSmallest };
 Reduce ReduceOf(const std::string& name) {
   static const char* const kNames[] = {"sum", "prod", "mean", "amax", "amin"};
   const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
-  TVM_FFI_CHECK(found != std::end(kNames), ValueError)
-      << "aten.scatter_reduce: reduce: expected sum, prod, mean, amax or amin, got " << name;
+  if (found == std::end(kNames)) {
+    TVM_FFI_THROW(ValueError)
+        << "aten.scatter_reduce: reduce: expected sum, prod, mean, amax or amin, got " << name;
+  }
   return static_cast<Reduce>(found - kNames);
 }
 
@@ -31,6 +33,12 @@ Sum Combine(Reduce reduce, Sum a, Sum b) {
     default:
       return a + b;
   }
+}
+
+inline double MeanOf(double sum, int64_t count) { return sum / static_cast<double>(count); }
+/// Rounded down.
+inline int64_t MeanOf(int64_t sum, int64_t count) {
+  return sum / count - (sum % count < 0 ? 1 : 0);
 }
 
 /// A tensor without dimensions counts as one with one element.
@@ -56,8 +64,10 @@ void ForEach(ffi::TensorView self, int64_t dim, ffi::TensorView index, ffi::Tens
       const int64_t k = rest % counts[d], size = sizes[d];
       rest /= counts[d];
       const int64_t place = d == scattered ? given : k;
-      TVM_FFI_CHECK(place >= 0 && place < size, IndexError)
-          << "aten.scatter_reduce: index: expected 0 to " << size - 1 << ", got " << place;
+      if (place < 0 || place >= size) {
+        TVM_FFI_THROW(IndexError) << "aten.scatter_reduce: index: expected 0 to " << size - 1
+                                  << ", got " << place;
+      }
       at += place * self_stride;
       from += k * source_stride;
       self_stride *= size;
@@ -84,11 +94,7 @@ ffi::Tensor ScatterReduce(ffi::TensorView self, int64_t dim, ffi::TensorView ind
     });
     for (size_t i = 0; reduce == Reduce::kMean && i < counts.size(); ++i) {
       if (counts[i] < 2) continue;
-      const SumOf<T> sum = Widen(to[i]);
-      const auto mean = std::is_integral_v<T>
-                            ? std::floor(static_cast<double>(sum) / static_cast<double>(counts[i]))
-                            : static_cast<double>(sum) / static_cast<double>(counts[i]);
-      Narrow(mean, to + i);
+      Narrow(MeanOf(Widen(to[i]), counts[i]), to + i);
     }
   });
   return result;

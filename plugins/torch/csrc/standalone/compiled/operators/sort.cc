@@ -40,8 +40,9 @@ void SortRow(std::vector<Element<Sum>>* row, int64_t count) {
 ffi::Array<ffi::Tensor> First(const char* op, ffi::TensorView self, int64_t count, int64_t dim,
                               bool is_descending) {
   const Rows rows(self, dim);
-  TVM_FFI_CHECK(count >= 0 && count <= rows.size, ValueError)
-      << op << ": k: expected 0 to " << rows.size << ", got " << count;
+  if (count < 0 || count > rows.size) {
+    TVM_FFI_THROW(ValueError) << op << ": k: expected 0 to " << rows.size << ", got " << count;
+  }
   std::vector<int64_t> shape(self.shape().begin(), self.shape().end());
   if (!shape.empty()) shape[static_cast<size_t>(dim < 0 ? dim + self.ndim() : dim)] = count;
   ffi::Tensor values = NewTensor(shape, self.dtype()), places = NewTensor(shape, kInt64);
