@@ -61,7 +61,8 @@ class Framework:
 
     def call_as(self, definition: Definition, bound: BoundCall) -> Any:
         """Runs an op as another definition of it says: one that forces a kernel."""
-        stand_in: Any = SimpleNamespace(name=definition.name, definition=definition)
+        parts = {"name": definition.name, "definition": definition, "defined": definition}
+        stand_in: Any = SimpleNamespace(**parts)
         return self.call_op(stand_in, definition, bound)
 
     def add_op(self, op: DefinedOp) -> None:

@@ -253,6 +253,14 @@ def test_ordered_calls_keep_the_order_of_the_program(note_in_order: Any) -> None
     )
 
 
+def test_nested_batches_run_in_their_order(note_in_order: Any) -> None:
+    def rows(row: Any) -> Any:
+        return jax.vmap(lambda x: [x, note_in_order(x, "element")][0])(row)
+
+    assert in_order(jax.jit(jax.vmap(rows)), jnp.arange(6.0).reshape(3, 2)) == ["element"] * 6
+    assert [value for _, value in seen] == [0, 1, 2, 3, 4, 5]
+
+
 def test_ordered_calls_of_several_programs(note_in_order: Any) -> None:
     def program(label: str) -> Any:
         return jax.jit(lambda x: [x + 1, note_in_order(x, label)][0])

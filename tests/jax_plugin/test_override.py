@@ -100,6 +100,29 @@ def test_a_constant_of_a_program_is_computed_anew() -> None:
     assert function(x).tolist() == [3, 3]
 
 
+def test_a_traced_call_of_a_former_op_has_no_rules() -> None:
+    x = jnp.ones(2, jnp.float32)
+
+    op = define("held", scaling(2), vmap="sequential")
+    op.register_vjp(lambda saved, grad: grad * 2)
+    held = jax.make_jaxpr(op)(x)
+
+    def run(x: Any) -> Any:
+        return jax.core.eval_jaxpr(held.jaxpr, held.consts, x)[0]
+
+    assert jax.grad(lambda x: run(x).sum())(x).tolist() == [2, 2]
+    define("held", scaling(2), override=True, vmap="sequential")  # the same
+    assert jax.grad(lambda x: run(x).sum())(x).tolist() == [2, 2]
+    define("held", scaling(5), override=True, vmap="sequential")
+    op.register_vjp(lambda saved, grad: grad * 5)
+    assert run(x).tolist() == [2, 2]
+    message = "jaxoverride::held: expected the op of the trace, got one that was defined anew"
+    with pytest.raises(RuntimeError, match=message):
+        jax.grad(lambda x: run(x).sum())(x)
+    with pytest.raises(RuntimeError, match=message):
+        jax.vmap(run)(x[None])
+
+
 def test_an_op_may_change_its_signature() -> None:
     if "graphffi_torch" in sys.modules:
         pytest.skip("torch's operators keep their parameters")

@@ -348,8 +348,36 @@ def test_inductor_drops_clones_of_updated_tensors() -> None:
         return x + 0
 
     torch.compile(program, fullgraph=True)(torch.ones(4))
-    # pytorch#198031, which 2.15 has mended: `_repair_copies` is for buffers there
+    # pytorch#198031, which 2.15 has mended: `_repair_copies` may go with the versions before
     assert shared == [not torch.__version__.startswith("2.15.")]
+
+
+@pytest.mark.slow
+def test_packages_return_buffers_in_the_place_of_copies(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`_repairs._repair_copies`."""
+    import torch._inductor
+    from torch._inductor.fx_passes import post_grad
+
+    class Last(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("last", torch.zeros(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            last = self.last.clone()
+            self.last.copy_(x)
+            return last
+
+    original = getattr(post_grad.remove_noop_ops, "__wrapped__", post_grad.remove_noop_ops)
+    monkeypatch.setattr(post_grad, "remove_noop_ops", original)
+    path = torch._inductor.aoti_compile_and_package(
+        torch.export.export(Last(), (torch.ones(3),)), package_path=str(tmp_path / "last.pt2")
+    )
+    # As in eager code from 2.15 on: `_repair_copies` may go with the versions before.
+    before = float(not torch.__version__.startswith("2.15."))
+    assert torch._inductor.aoti_load_package(path)(torch.ones(3)).tolist() == [before] * 3
 
 
 def test_compilers_lose_updates_of_a_tensor_and_of_its_detached_alias() -> None:

@@ -15,7 +15,6 @@ import jax.numpy as jnp
 
 import graphffi
 from graphffi.plugin import Definition, call_in_batch, structure_of
-from graphffi_jax._transforms.loops import run
 
 _CONSTANTS: Final = {int, float, bool, str, type(None), graphffi.dtype, graphffi.Device}
 _batches: Final = contextvars.ContextVar("graphffi_jax_batches", default=0)
@@ -37,13 +36,15 @@ class OpCall:
     """The parts of a call of an op, from which another call is made.
 
     Args:
-        op: The op; its rules are those of its present definition.
+        op: The op.
+        defined: What it was defined as when the call was made; rules may have been added since.
         definition: That of the call, which says what its arrays are.
         structure: Of each operand: None for None, -1 for one array, the length of a list.
         attributes: One value per attribute.
     """
 
     op: graphffi.Op
+    defined: Definition
     definition: Definition
     structure: tuple[int | None, ...]
     attributes: tuple[Any, ...]
@@ -56,7 +57,22 @@ class OpCall:
         attributes: Sequence[Any],
     ) -> OpCall:
         """The parts of a call with converted operands: arrays, lists of arrays, None."""
-        return OpCall(op, definition, tuple(map(structure_of, operands)), tuple(attributes))
+        structure = tuple(map(structure_of, operands))
+        return OpCall(op, op.defined, definition, structure, tuple(attributes))
+
+    def with_rules(self) -> Definition:
+        """The op's definition with the rules that it has now.
+
+        Raises:
+            RuntimeError: If the op was defined anew: the call is one of the former op.
+        """
+        now = self.op.defined
+        if now is not self.defined and now.identity != self.defined.identity:
+            raise RuntimeError(
+                f"{self.op.name}: expected the op of the trace, got one that was defined anew "
+                "since: trace the program again"
+            )
+        return self.op.definition
 
     def operands(self, arrays: Sequence[Any]) -> list[Any]:
         """One item per operand, of one per array in the order of the primitive's operands."""
@@ -76,7 +92,7 @@ class OpCall:
 
 def run_reference(made_of: OpCall, results: Sequence[tuple[Any, Any]], *arrays: Any) -> list[Any]:
     """The results of a call whose op has a reference, as operations of JAX."""
-    definition = made_of.op.definition
+    definition = made_of.with_rules()
     assert definition.reference is not None
     operands = made_of.operands(arrays)
     specs = [graphffi.TensorSpec(shape, dtype) for shape, dtype in results]
@@ -140,7 +156,7 @@ def batch(
     size, front = in_front(arrays, dims)
     if call.loops:
         return _loop(primitive, front, batched, call, results)
-    rule = None if made_of is None else made_of.op.definition.vmap
+    rule = None if made_of is None else made_of.with_rules().vmap
     if made_of is None or rule is None:
         raise NotImplementedError(
             f"{call.subject}: vmap: expected a batching rule, got none; define the op with "
@@ -205,10 +221,6 @@ def _loop(
     primitive: Any, arrays: Sequence[Any], batched: Sequence[bool], call: Any, results: Any
 ) -> tuple[list[Any], list[int]]:
     """One call per element of the batch."""
-    loops = (tuple(batched), *call.loops)
-    if call.is_ordered:  # in programs of one device only, whose tokens go from call to call
-        outputs = run(lambda a: primitive.bind(*a, call=call, results=results), loops, arrays)
-    else:
-        looped = dataclasses.replace(call, loops=loops)
-        outputs = primitive.bind(*arrays, call=looped, results=results)
+    looped = dataclasses.replace(call, loops=(tuple(batched), *call.loops))
+    outputs = primitive.bind(*arrays, call=looped, results=results)
     return outputs, [0] * len(outputs)

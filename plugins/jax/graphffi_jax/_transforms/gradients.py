@@ -166,7 +166,7 @@ def is_zero(tangent: Any) -> bool:
 
 def has_rules(made_of: OpCall) -> bool:
     """True if a call can be differentiated, in one mode at least."""
-    definition = made_of.op.definition
+    definition = made_of.with_rules()
     return backward_rule(definition) is not None or forward_rule(definition) is not None
 
 
@@ -184,7 +184,7 @@ def tangents_of(
     Returns:
         A tangent for each result of a floating-point type, None for others.
     """
-    definition = made_of.op.definition
+    definition = made_of.with_rules()
     names = [o.name for o in definition.operands]
     values = dict(zip(names, made_of.operands(primals), strict=True))
     values.update(zip(definition.results, outputs, strict=True))

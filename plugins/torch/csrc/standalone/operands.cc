@@ -145,10 +145,12 @@ std::string Operands::Describe(const Operand& operand) const {
     const Symbol& symbol = method_.symbols[dim.symbol];
     if (dim.multiple != 1) text += std::to_string(dim.multiple) + "*";
     text += symbol.name;
-    if (dim.offset != 0) text += "+" + std::to_string(dim.offset);
+    if (dim.offset != 0) text += (dim.offset > 0 ? "+" : "") + std::to_string(dim.offset);
+    const bool is_symbol = dim.multiple == 1 && dim.offset == 0;
     const int64_t known = sizes_[dim.symbol];
     text += known != -1 ? "=" + std::to_string(dim.multiple * known + dim.offset)
-                        : " (" + std::to_string(symbol.min) + " to " +
+                        : (is_symbol ? " (" : " (" + std::string(symbol.name) + ": ") +
+                              std::to_string(symbol.min) + " to " +
                               (symbol.max == INT64_MAX ? "any" : std::to_string(symbol.max)) + ")";
   }
   text += "] on ";

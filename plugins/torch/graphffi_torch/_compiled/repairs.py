@@ -80,8 +80,8 @@ def _repair_copies() -> None:
     """Keeps copies whose source or result is updated: clones, but also `x.repeat(1)`.
 
     Torch removes them from functional graphs, where they seem to change nothing, and later has
-    the call update what was copied (pytorch#198031; 2.15 keeps clones). In programs of packages,
-    it also takes the copy of a buffer for the buffer, which the end of the program updates.
+    the call update what was copied (pytorch#198031; 2.15 keeps them). In programs of packages, it
+    also takes the copy of a buffer for the buffer, which the end of the program updates.
     """
     if has("copies"):
         from torch._inductor.fx_passes import post_grad
