@@ -42,6 +42,9 @@ $(VENV)/test.stamp $(VENV)/dev.stamp $(VENV)/docs.stamp: $(VENV)/%.stamp: requir
 	$(PIP) install --quiet -r $<
 	touch $@
 
+# The reference is formatted by ruff, which is not to be installed meanwhile.
+$(VENV)/docs.stamp: | $(VENV)/dev.stamp
+
 $(VENV)/nodeps.stamp: requirements/test-nodeps.txt $(VENV)/test.stamp
 	$(PIP) install --quiet --no-deps -r $<
 	touch $@
