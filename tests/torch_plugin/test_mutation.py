@@ -86,6 +86,14 @@ def result_of_an_update(ops: Any, x: torch.Tensor) -> Any:
     return before + after
 
 
+def copies_that_change_no_value(ops: Any, x: torch.Tensor) -> Any:
+    part = x[:, 1:]
+    copies = [part * 1, part + 0, part * torch.ones_like(part), x[1:] / 1.0, part.repeat(1, 1)]
+    for copy in copies:
+        ops.increment(copy)
+    return *copies, x * 2
+
+
 def empty(ops: Any, x: torch.Tensor) -> Any:
     w = x[:0].clone()
     ops.increment(w)
@@ -114,6 +122,7 @@ FUNCTIONS = (
     update_then_read_an_alias,
     twice,
     result_of_an_update,
+    copies_that_change_no_value,
     empty,
 )
 

@@ -352,6 +352,22 @@ def test_inductor_drops_clones_of_updated_tensors() -> None:
     assert shared == [not torch.__version__.startswith("2.15.")]
 
 
+def test_inductor_updates_the_beginning_of_a_tensor_for_the_copy_of_a_part() -> None:
+    """`_repairs._repair_products`."""
+
+    @torch.library.custom_op("products::increment", mutates_args=("x",))
+    def increment(x: torch.Tensor) -> None:
+        x.add_(100)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        part = x[:, 1:] * torch.ones(2, 2)
+        increment(part)
+        return part + 0
+
+    x = torch.arange(6.0).reshape(2, 3)
+    assert not torch.compile(program, fullgraph=True)(x).equal(program(x))
+
+
 @pytest.mark.slow
 def test_packages_return_buffers_in_the_place_of_copies(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -169,6 +169,7 @@ TABLE: Final = (
         "copies",
         "repairs.py",
         ("torch._inductor.fx_passes.post_grad.remove_noop_ops", "removes copies"),
+        ("torch._inductor.fx_passes.joint_graph.remove_no_ops", "removes products with 1"),
     ),
     *_rows(
         "branches",

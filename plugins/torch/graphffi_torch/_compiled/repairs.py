@@ -35,6 +35,7 @@ def repair() -> None:
     when_imported("torch._inductor.pattern_matcher", _repair_updates_of_complex)
     when_imported("torch._higher_order_ops.utils", _repair_branches)
     when_imported("torch._inductor.fx_passes.post_grad", _repair_copies)
+    when_imported("torch._inductor.fx_passes.joint_graph", _repair_products)
 
 
 def keep_results() -> None:
@@ -89,6 +90,18 @@ def _repair_copies() -> None:
         _wrap(post_grad, "remove_noop_ops", _with_copies)
 
 
+def _repair_products() -> None:
+    """Keeps copies such as `x[1:] * 1` that a call updates.
+
+    Torch takes `x[1:]` for them, and has the call update the beginning of `x`: where a factor is a
+    tensor of ones, in 2.10 to 2.13; a number, in 2.15.
+    """
+    if has("copies"):
+        from torch._inductor.fx_passes import joint_graph
+
+        _wrap(joint_graph, "remove_no_ops", _with_copies)
+
+
 def _wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
     setattr(owner, name, wrapper(getattr(owner, name)))
 
@@ -115,8 +128,9 @@ def _without_updates(original: Callable[..., bool]) -> Callable[..., bool]:
 
 def _with_copies(original: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(original)
-    def remove(graph: torch.fx.Graph, *args: Any, **kwargs: Any) -> None:
-        kept = {node: node.target for node in _copies_around_updates(graph)}
+    def remove(graph: Any, *args: Any, **kwargs: Any) -> None:
+        nodes = _copies_around_updates(getattr(graph, "graph", graph))
+        kept = {node: node.target for node in nodes}
         for node in kept:
             node.target = torch.clone  # of no operator, while the original looks for them
         try:

@@ -19,8 +19,9 @@ _OPERAND_TYPES: Final = {"tensor": "Tensor{}", "optional": "Tensor{}?", "list": 
 #: An operator's last argument: calls in graphs carry the digest of the definition, so that no
 #: compiler's cache serves what was made from another one. It has no other effect.
 DIGEST: Final = "graphffi_digest"
-# Version of the lowerings: the code that Inductor generates for a definition changes with it.
-_LOWERING: Final = "9"
+# Version of the lowerings and repairs: the code that Inductor generates for a definition changes
+# with it.
+_LOWERING: Final = "10"
 # Torch's dispatcher has a bit for each argument; the digest takes one.
 _MOST_PARAMETERS: Final = 63
 
