@@ -143,7 +143,7 @@ def _with_copies(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _copies_around_updates(graph: torch.fx.Graph) -> list[torch.fx.Node]:
-    """What may copy a tensor that is updated, or make one: results in memory of their own."""
+    """Nodes that may copy a tensor that is updated, or make one: with memory of their own."""
     updated = {_memory_of(tensor) for tensor in _updated_tensors(graph)}
     copies = []
     for node in graph.nodes if updated else ():
