@@ -242,6 +242,7 @@ class Matrix:
                 **release.environment,
                 "GRAPHFFI_RUNTIME": runtime,
                 "GRAPHFFI_CACHE_DIR": str(self._folder / release.name / "cache"),
+                "TORCHINDUCTOR_CACHE_DIR": str(self._folder / release.name / "inductor"),
                 "TVM_FFI_CACHE_DIR": str(self._folder / release.name / "apache-cache"),
                 "PYTHONPATH": os.pathsep.join(map(str, paths)),
                 "PATH": os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)]),

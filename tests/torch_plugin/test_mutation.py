@@ -88,7 +88,7 @@ def result_of_an_update(ops: Any, x: torch.Tensor) -> Any:
 
 def copies_that_change_no_value(ops: Any, x: torch.Tensor) -> Any:
     part = x[:, 1:]
-    copies = [part * 1, part + 0, part * torch.ones_like(part), x[1:] / 1.0, part.repeat(1, 1)]
+    copies = [part * 1, part + 0, part * torch.ones(2, 2), x[1:] / 1.0, part.repeat(1, 1)]
     for copy in copies:
         ops.increment(copy)
     return *copies, x * 2

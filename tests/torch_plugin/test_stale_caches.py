@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from graphffi_torch._operators import operator_schema
 from tests import warm_python
 
 PROGRAM = """
@@ -202,3 +203,9 @@ def test_kernels_that_were_made_ahead_may_be_elsewhere_later(tmp_path: Path) -> 
     (tmp_path / "first").rename(tmp_path / "second")
     found.append(run("program.py", GRAPHFFI_PREBUILT="second"))
     assert found == ["3.0 0", "3.0 1", "3.0 0"]
+
+
+def test_code_without_lowerings_is_of_another_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_lowerings = operator_schema.graph_digest("0")
+    monkeypatch.setattr(operator_schema, "USES_LOWERINGS", not operator_schema.USES_LOWERINGS)
+    assert operator_schema.graph_digest("0") != with_lowerings

@@ -8,6 +8,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from graphffi.plugin import KINDS, MISSING, Operand, flat
+from graphffi_torch._private_names import USES_LOWERINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +29,8 @@ _MOST_PARAMETERS: Final = 63
 
 def graph_digest(digest: str, attributes: Sequence[Any] = ()) -> str:
     """The digest as a call in a graph carries it, which has these attributes."""
-    return with_signs(f"{digest}.{_LOWERING}", attributes)
+    lowering = _LOWERING if USES_LOWERINGS else f"{_LOWERING}-none"
+    return with_signs(f"{digest}.{lowering}", attributes)
 
 
 def with_signs(digest: str, attributes: Sequence[Any]) -> str:
