@@ -30,6 +30,15 @@ bool IsCompact(const Layout& layout) {
   return graphffi::IsCompact(tensor);
 }
 
+/// True if a result shares no memory with those before it.
+bool IsApart(int32_t i, const BoundedList<ObjectRef>& results) {
+  const DLTensor& view = *TVMFFITensorGetDLTensorPtr(results[i].get());
+  for (int32_t k = 0; k < i; ++k) {
+    if (Overlap(view, *TVMFFITensorGetDLTensorPtr(results[k].get()))) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Tensor* HostResults::OptTake(int32_t, const Layout& layout) {
@@ -40,25 +49,17 @@ Tensor* HostResults::OptTake(int32_t, const Layout& layout) {
 
 void HostResults::Finish(int32_t i, BoundedList<ObjectRef>* results, const Operands& operands) {
   ObjectRef& result = (*results)[i];
-  if (IsFree(i, *results, operands)) return;
-  result = Copy(*TVMFFITensorGetDLTensorPtr(result.get()));
-}
-
-bool HostResults::IsFree(int32_t i, const BoundedList<ObjectRef>& results,
-                         const Operands& operands) const {
-  const TVMFFIObjectHandle result = results[i].get();
-  const DLTensor& view = *TVMFFITensorGetDLTensorPtr(result);
-  if (!graphffi::IsCompact(view) || operands.Have(result)) return false;
-  for (int32_t k = 0; k < i; ++k) {
-    if (Overlap(view, *TVMFFITensorGetDLTensorPtr(results[k].get()))) return false;
+  const DLTensor& view = *TVMFFITensorGetDLTensorPtr(result.get());
+  if (graphffi::IsCompact(view) && !operands.Have(result.get()) && IsApart(i, *results)) {
+    Tensor* opt_own = Tensor::OptOf(result.get());
+    if (opt_own == nullptr) return;  // a kernel's tensor, as it is
+    if (!opt_own->is_lent()) {
+      const Tensor* opt_root = Tensor::OptOf(opt_own->root());
+      if (!has_allocator_ || opt_root == nullptr || opt_root->is_of_env()) return;
+      Learn(method_, i, result.get());
+    }
   }
-  Tensor* opt_own = Tensor::OptOf(result);
-  if (opt_own == nullptr) return true;  // a kernel's tensor
-  if (opt_own->is_lent()) return false;
-  const Tensor* opt_root = Tensor::OptOf(opt_own->root());
-  if (!has_allocator_ || opt_root == nullptr || opt_root->is_of_env()) return true;
-  Learn(method_, i, result);
-  return false;
+  result = Copy(view);
 }
 
 ObjectRef HostResults::Copy(const DLTensor& from) const {

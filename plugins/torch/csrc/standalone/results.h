@@ -27,8 +27,6 @@ class HostResults : public ResultMemory {
 
  private:
   ObjectRef Copy(const DLTensor& from) const;
-  /// True for a result that can be handed out as it is.
-  bool IsFree(int32_t i, const BoundedList<ObjectRef>& results, const Operands& operands) const;
 
   const Method& method_;
   const bool has_allocator_;

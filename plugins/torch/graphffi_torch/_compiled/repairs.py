@@ -17,6 +17,7 @@ from graphffi.plugin import when_imported
 from graphffi_torch._operators.operator_table import registered_operators
 from graphffi_torch._operators.primitive import PRIMITIVES
 from graphffi_torch._operators.recompute import kept_results
+from graphffi_torch._operators.same_tensor import memory_of
 from graphffi_torch._private_names import has
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def _updated_tensors(graph: torch.fx.Graph) -> list[torch.fx.Node]:
 
 def _memory_of(node: Any) -> int:
     value = node.meta.get("val")
-    return id(_memory(value)) if isinstance(value, torch.Tensor) else id(node)
+    return id(memory_of(value)) if isinstance(value, torch.Tensor) else id(node)
 
 
 def _with_kept_results(original: Callable[..., None]) -> Callable[..., None]:
@@ -202,9 +203,11 @@ def _with_lists(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         if not any(_is_ours(user.target) for user in argument[0].users):
             return original(argument)
         inputs = [original(node) for node in argument[0].graph.find_nodes(op="placeholder")]
-        memory = {id(_memory(value)) for value in inputs if isinstance(value, torch.Tensor)}
+        memory = {id(memory_of(value)) for value in inputs if isinstance(value, torch.Tensor)}
         values = [original(node) for node in argument]
-        written = {id(_memory(value)): value for value in values if id(_memory(value)) in memory}
+        written = {
+            id(memory_of(value)): value for value in values if id(memory_of(value)) in memory
+        }
         if len(written) > 1:
             raise NotImplementedError(
                 "graphffi_torch: expected a branch whose calls update at most one of its inputs "
@@ -213,8 +216,3 @@ def _with_lists(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return next(iter(written.values()), values[0])
 
     return get
-
-
-def _memory(value: torch.Tensor) -> torch.UntypedStorage:
-    """The same object for all tensors that share memory, while one of them is there."""
-    return value.untyped_storage()
