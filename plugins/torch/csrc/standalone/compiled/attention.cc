@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of libtorch that the code of flex attention calls: for threads, memory and products.
 #include <ATen/Parallel.h>
+#include <ATen/cpu/Utils.h>
 #include <ATen/native/CPUBlas.h>
 #include <c10/core/Allocator.h>
 #include <graphffi_standalone/shim_tensor.h>
@@ -68,6 +69,9 @@ Allocator* getCPUAllocator() {
   static Heap heap;
   return &heap;
 }
+
+// Torch 2.15 asks; tiles of AMX are only for what is packed, which nothing is here.
+bool cpu::init_amx() { return false; }
 
 namespace native::cpublas {
 
