@@ -8,9 +8,10 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -46,6 +47,16 @@ class Take(torch.nn.Module):
         return x[index] + 1
 
 
+class Pair(NamedTuple):
+    x: torch.Tensor
+    y: torch.Tensor
+
+
+class Extremes(torch.nn.Module):
+    def forward(self, pair: Pair) -> tuple[Pair, Any]:
+        return Pair(pair.x.abs(), pair.y + 1), (pair.x - pair.y).max(0)
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     batch = torch.export.Dim("batch", min=2, max=64)
@@ -62,9 +73,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
         )
     folder = tmp_path_factory.mktemp("described")
     take = torch.export.export(Take(), (torch.rand(4), torch.tensor([3, 1])))
-    path = graphffi_torch.to_library(
-        {"step": exported, "take": take}, folder / "model.so", isa="avx2"
-    )
+    extremes = torch.export.export(Extremes(), (Pair(torch.rand(4, 3), torch.rand(4, 3)),))
+    methods = {"step": exported, "take": take, "extremes": extremes}
+    path = graphffi_torch.to_library(methods, folder / "model.so", isa="avx2")
     return SimpleNamespace(path=path, library=graphffi.load_module(path))
 
 
@@ -106,6 +117,17 @@ def test_nested_results_are_written_where_the_caller_wants_them(built: SimpleNam
     results = {"y": torch.empty(5, 6), "z": [torch.empty(5, 6), torch.empty(9, 6)]}
     built.library.step_into(x, updated, options(), results)
     for result, reference in zip([*flat(results), *updated], expect(x), strict=True):
+        torch.testing.assert_close(result, reference)
+
+
+@pytest.mark.parametrize("nesting", [Pair, lambda x, y: [x, y]])
+def test_named_tuples_are_taken_as_others_and_given_as_lists(
+    built: SimpleNamespace, nesting: Callable[..., Any]
+) -> None:
+    pair = Pair(torch.rand(4, 3), torch.rand(4, 3))
+    moved, extremes = built.library.extremes(nesting(*pair))
+    (x, y), (values, indices) = Extremes()(pair)
+    for result, reference in zip([*moved, *extremes], [x, y, values, indices], strict=True):
         torch.testing.assert_close(result, reference)
 
 

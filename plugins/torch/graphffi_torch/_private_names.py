@@ -187,6 +187,8 @@ TABLE: Final = (
         "packages",
         "to_library.py",
         ("torch._inductor.aoti_compile_and_package", "writes the code of a library"),
+        ("torch.utils._pytree.tree_flatten", "gives the nesting of arguments in one tuple"),
+        ("torch.utils._pytree.tree_leaves", "finds tensors in named tuples and the like"),
     ),
     *_rows(
         "guards",

@@ -175,7 +175,7 @@ def with_graph_module(
         graph_signature=signature,
         state_dict=exported.state_dict,
         range_constraints=exported.range_constraints,
-        module_call_graph=exported.module_call_graph,
+        module_call_graph=copy.deepcopy(exported.module_call_graph),
         example_inputs=exported.example_inputs,
         constants=exported.constants,
         verifiers=exported.verifiers,

@@ -12,12 +12,13 @@ import uuid
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._pytree import tree_flatten, tree_leaves
 
 from graphffi.plugin import content_hash, find_library_in_use, split_reference
 from graphffi_torch._export.decompose import (
@@ -149,7 +150,7 @@ def to_library(
     if "cuda" in devices.values():
         _check_cuda(isa, options or {})
     cross_compiler(ISAS[isa].machine)  # before anything is compiled
-    decomposed = {name: decompose(program) for name, program in programs.items()}
+    decomposed = {name: _flat(decompose(program)) for name, program in programs.items()}
     for program in decomposed.values():
         check_branches("to_library", program)
     called = set(_kernels(decomposed.values()))
@@ -193,6 +194,23 @@ def to_library(
         kernels=[_with_hash(kernel) for kernel in kernels],
     )
     return os.fspath(path)
+
+
+def _flat(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The program with its arguments, and its results, in one tuple.
+
+    Torch writes down how they are nested, but not in named tuples and data classes.
+    """
+    entry, values = program.module_call_graph[0], program.example_inputs
+    if values is None:
+        return program
+    leaves = tuple(tree_leaves(values))
+    results = tuple(range(program.call_spec.out_spec.num_leaves))
+    _, given = tree_flatten((leaves, {}))
+    _, nesting = tree_flatten(results)
+    entry.signature = replace(entry.signature, in_spec=given, out_spec=nesting)
+    program.example_inputs = leaves, {}
+    return program
 
 
 def _kernels(programs: Iterable[torch.export.ExportedProgram]) -> Iterator[str]:
