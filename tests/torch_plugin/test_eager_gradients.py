@@ -162,3 +162,21 @@ def test_tangents_that_a_view_has_of_its_base_are_refused() -> None:
             with pytest.raises(NotImplementedError, match="gradtest::mul: jvp: expected a forward"):
                 ops.mul(tensor, tensor)
     assert ops.mul(view, view).tolist() == [1]
+
+
+def test_gradients_in_one_memory_are_apart_where_they_accumulate() -> None:
+    def add(x: Any, y: Any, out: Any) -> None:
+        torch.from_dlpack(out).copy_(torch.from_dlpack(x).reshape(-1) + torch.from_dlpack(y))
+
+    op = graphffi.define_op(
+        "eagergrad::flat_add",
+        schema="(Tensor x, Tensor y) -> Tensor",
+        kernel=add,
+        infer=lambda x, y: y,
+    )
+    op.register_vjp(lambda saved, g: (g.reshape(saved.x.shape), g), save="x")
+    x, y = torch.zeros(2, 2, requires_grad=True), torch.zeros(4, requires_grad=True)
+    for call in (op, torch.ops.eagergrad.flat_add):
+        (call(x, y) * torch.arange(4.0)).sum().backward()
+    assert x.grad.tolist() == [[0, 2], [4, 6]]  # type: ignore[union-attr]
+    assert y.grad.tolist() == [0, 2, 4, 6]  # type: ignore[union-attr]

@@ -203,6 +203,30 @@ def test_no_tangent_is_none_of_the_result() -> None:
     assert duals(op)(X, Y)[1] is None
 
 
+@pytest.mark.parametrize("transform", [jvp, torch.func.jacfwd, duals])
+def test_updates_of_a_result_leave_other_tangents_alone(transform: Any) -> None:
+    def copy(x: Any, *results: Any) -> None:
+        for result in results:
+            torch.from_dlpack(result).copy_(torch.from_dlpack(x))
+
+    op = graphffi.define_op(
+        f"forward::torch{next(numbers)}",
+        schema="(Tensor x) -> (Tensor a, Tensor b)",
+        kernel=copy,
+        infer=lambda x: (x, x),
+        vmap="broadcast",
+    )
+    op.register_jvp(lambda saved, x: (x, x))
+
+    def updated(x: torch.Tensor) -> torch.Tensor:
+        a, b = op(x)
+        a.mul_(3)
+        return torch.cat([x * 1, b])
+
+    expected = transform(lambda x: torch.cat([x, x]))(WEIGHT)
+    torch.testing.assert_close(transform(updated)(WEIGHT), expected)
+
+
 def test_what_is_not_saved_is_named() -> None:
     op = define()
     op.register_jvp(lambda saved, x, y: saved.y, save=("x",))

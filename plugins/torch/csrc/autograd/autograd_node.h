@@ -25,6 +25,12 @@ void ForEachTensor(const c10::IValue& value, const Visit& visit) {
   }
 }
 
+/// Whether a tensor may be in the memory of another: always, for tensors of torch.func, which do not
+/// say where they are.
+inline bool MayShareMemory(const at::Tensor& a, const at::Tensor& b) {
+  return !a.has_storage() || !b.has_storage() || a.is_alias_of(b);
+}
+
 // Nodes are held by shared_ptr up to torch 2.12 and by intrusive_ptr later.
 using NodeRef = decltype(torch::autograd::Edge::function);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "forward_rule.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "autograd_node.h"
@@ -47,10 +48,19 @@ ForwardCall SplitTangents(c10::ArrayRef<c10::IValue> arguments) {
 }
 
 void ApplyForwardRule(const ForwardRule& rule, ForwardCall* call) {
-  torch::autograd::variable_list tangents = rule.Apply(*call);
+  const torch::autograd::variable_list tangents = rule.Apply(*call);
+  torch::autograd::variable_list others;
+  for (const c10::IValue& value : call->tangents) {
+    ForEachTensor(value, [&](const at::Tensor& tangent, int) { others.push_back(tangent); });
+  }
   for (size_t i = 0; i < call->results.size(); ++i) {
-    if (!tangents[i].defined()) continue;
-    call->results[i]._set_fw_grad(tangents[i], /*level=*/0, /*is_inplace_op=*/false);
+    at::Tensor tangent = tangents[i];
+    if (!tangent.defined()) continue;
+    // An update of the result updates its tangent, but no other one.
+    const auto shares = [&](const at::Tensor& other) { return MayShareMemory(tangent, other); };
+    if (std::any_of(others.begin(), others.end(), shares)) tangent = tangent.clone();
+    others.push_back(tangent);
+    call->results[i]._set_fw_grad(tangent, /*level=*/0, /*is_inplace_op=*/false);
   }
 }
 

@@ -21,6 +21,18 @@ bool HoldsTensors(const c10::IValue& value) {
   return value.isTensor() || value.isTensorList() || value.isOptionalTensorList();
 }
 
+/// Gives gradients memory of their own, such as `g.reshape(…)` beside `g`: an operand's `.grad`
+/// becomes a tensor that nobody else has, and is added to in place, whoever has its memory.
+void CopyShared(autograd::variable_list* gradients) {
+  for (auto it = gradients->begin(); it != gradients->end(); ++it) {
+    if (!it->defined()) continue;
+    const bool is_shared = std::any_of(gradients->begin(), it, [&](const at::Tensor& other) {
+      return other.defined() && !other.is_same(*it) && MayShareMemory(*it, other);
+    });
+    if (is_shared) *it = it->clone();
+  }
+}
+
 }  // namespace
 
 void SetGradientRule(const std::string& op, std::unique_ptr<GradientRule> opt_rule) {
@@ -66,7 +78,9 @@ autograd::variable_list DifferentiatedCall::GoBack(autograd::variable_list cotan
       cotangent = like.new_zeros_symint(results[i].shape, results[i].options);
     }
   }
-  return rule->Apply(call);
+  autograd::variable_list gradients = rule->Apply(call);
+  if (!at::GradMode::is_enabled()) CopyShared(&gradients);
+  return gradients;
 }
 
 VjpNode::VjpNode(const GradientRule* rule, c10::ArrayRef<c10::IValue> arguments)
