@@ -110,7 +110,7 @@ class Record:
         """The call of that number; without one, the last that was under way, else the last.
 
         Raises:
-            ValueError: If there is none, or several processes have one.
+            ValueError: If there is none, or several processes or recordings have one.
         """
         calls = [c for c in self.calls if process in (None, c.process)]
         if number is None:
@@ -121,13 +121,18 @@ class Record:
             asked = "a call" if number is None else f"call {number}"
             notes = "".join(f"; {note}" for note in self.notes)
             raise ValueError(f"graphffi replay: expected {asked} in the record, got none{notes}")
-        if len({c.process for c in calls}) > 1:
-            known = ", ".join(str(c.process) for c in calls)
+        if len(processes := list(dict.fromkeys(c.process for c in calls))) > 1:
             raise ValueError(
-                f"graphffi replay: call {number}: expected one process, got {known}; choose one "
-                "with --process"
+                f"graphffi replay: call {number}: expected one process, got "
+                f"{', '.join(map(str, processes))}; choose one with --process"
             )
-        return calls[-1]
+        if len(calls) > 1:  # each recording counts from 0
+            files = ", ".join(f"{Path(c.stem).name}.jsonl" for c in calls)
+            raise ValueError(
+                f"graphffi replay: call {number}: expected one in process {processes[0]}, got "
+                f"those of {files}; give one of these files in place of the folder"
+            )
+        return calls[0]
 
 
 def read_record(path: str | os.PathLike[str]) -> Record:
@@ -210,6 +215,11 @@ def _checked_header(facts: dict[str, Any], file: Path) -> dict[str, Any]:
             f"{sys.byteorder}-endian machine, got {got['graphffi_record']} on {got['byte_order']}"
         )
     return facts
+
+
+def error_of(opt_end: dict[str, Any] | None) -> str | None:
+    """Kind and message of the error with which a call ended; None if it did not."""
+    return text_of(opt_end["error"]) if opt_end is not None and "error" in opt_end else None
 
 
 def text_of(value: Any) -> str:

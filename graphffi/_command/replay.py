@@ -8,12 +8,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, Final
 
 from .._values.runtime import runtime_info
 from .outcome import Outcome
-from .record import RecordedCall, read_record, text_of
+from .record import RecordedCall, error_of, read_record
 
 _TIMEOUT: Final = 600.0  # seconds
 
@@ -39,7 +40,8 @@ def replay(
     """
     record = read_record(path)
     call = record.choose(number, process)
-    found = _run(call, modules, library)
+    with tempfile.TemporaryDirectory() as folder:
+        found = _run(call, modules, library, folder)
     found["recorded"] = _recorded(call)
     found["notes"] = [*record.notes, *found.get("notes", [])]
     facts = {"call": call.number, "process": call.process, "op": call.name, **found}
@@ -58,14 +60,19 @@ def list_calls(path: str) -> Outcome:
 def _recorded(call: RecordedCall) -> str:
     if call.end is None:
         return "under way"
-    return text_of(call.end["error"]) if "error" in call.end else "returned"
+    error = error_of(call.end)
+    return "returned" if error is None else error
 
 
-def _run(call: RecordedCall, modules: list[str], library: str | None) -> dict[str, Any]:
+def _run(
+    call: RecordedCall, modules: list[str], library: str | None, folder: str
+) -> dict[str, Any]:
+    """Runs it in a process that records what it does, into a folder."""
     level = call.header.get("level", 0)
     library = library and os.path.abspath(library)
     asked = {"stem": call.stem, "level": level, "begin": call.begin, "end": call.end,
-             "modules": modules, "library": library, "path": sys.path}  # fmt: skip
+             "modules": modules, "library": library, "path": sys.path,
+             "folder": folder}  # fmt: skip
     environment = {**os.environ, "GRAPHFFI_RUNTIME": runtime_info().path}
     environment = {k: v for k, v in environment.items() if not k.startswith("GRAPHFFI_RECORD")}
     command = [sys.executable, "-m", "graphffi._command.replay_process"]

@@ -15,7 +15,7 @@ from .. import _core
 from .._kernels.library import find_library, split_reference
 from .._values.module import load_module
 from .._values.registry import get_global_func
-from .record import describe_value, text_of
+from .record import describe_value, error_of, read_record, record, text_of
 from .replayed_values import Layout, Memory, make_value, tensors_of
 
 
@@ -47,7 +47,9 @@ class _ReplayedCall:
         begin, self._end = asked["begin"], asked["end"]
         self._level = int(asked["level"])
         self._contents = Path(asked["stem"] + ".bin")
+        self._folder = str(asked["folder"])
         self._notes: list[str] = []
+        self._unknown: list[str] = []  # results of which the record has too little to compare
         self._reference = _reference(begin, asked["library"])
         self._kernel = _core.resolve_kernel(self._reference)
         found = tensors_of(begin["args"])
@@ -63,20 +65,27 @@ class _ReplayedCall:
     def run(self) -> dict[str, Any]:
         """Calls the kernel and compares."""
         common = {"notes": self._notes, "library": split_reference(self._reference)[0]}
-        recorded = text_of(self._end["error"]) if self._end and "error" in self._end else ""
+        recorded = error_of(self._end)
         try:
-            returned = _core.call_in_order(self._kernel, self._args, self._reference)
+            with record(self._folder, limit=1 << 20):
+                returned = _core.call_in_order(self._kernel, self._args, self._reference)
         except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            is_same = bool(recorded) and str(error) in recorded
+            again = self._error_again()
+            text = again or f"{type(error).__name__}: {error}"
+            is_same = bool(again) and again == recorded
             return {"outcome": "same" if is_same else "error", "text": text, **common}
         if self._end is None:
             text = "the kernel returned; the record has no end of this call to compare with"
             return {"outcome": "ran", "text": text, **common}
-        if recorded:
+        if recorded is not None:
             text = f"expected the error {recorded}, got none"
             return {"outcome": "differs", "text": text, **common}
         return {**self._compared(returned), **common}
+
+    def _error_again(self) -> str | None:
+        """The kernel's error as records have it: an exception may lack its kind, or say more."""
+        calls = read_record(self._folder).calls
+        return error_of(calls[0].end) if calls else None
 
     def _compared(self, returned: Any) -> dict[str, Any]:
         if self._notes:
@@ -85,39 +94,33 @@ class _ReplayedCall:
         found = [*self._written(), *self._returned(self._end["returned"], returned, "returned")]
         if differences := list(filter(None, found)):
             return {"outcome": "differs", "text": "; ".join(differences)}
-        if not found and self._lacks_contents():
-            text = "the kernel returned; the record has no contents of results, as of level 3"
+        if self._unknown:
+            text = f"the kernel returned; the record has no contents of {', '.join(self._unknown)}"
             return {"outcome": "ran", "text": text}
         return {"outcome": "same", "text": f"values compared: {len(found)}, equal in every bit"}
 
-    def _lacks_contents(self) -> bool:
-        """Tells whether the kernel may have written or returned elements that no one recorded."""
-        results = tensors_of([self._end["returned"], *self._end["written"].values()])
-        if self._level < _NAMES_RESULTS:
-            results |= {
-                f"argument {place}": layout.facts for place, layout in self._tensors.items()
-            }
-        return any(Layout(facts).num_bytes for facts in results.values())
-
     def _written(self) -> Iterator[str]:
         """The difference of each tensor that the kernel may have written; empty for none."""
-        for place, facts in self._end["written"].items():
-            if _has_contents(facts):
-                got = self._memory.contents(self._tensors[place])
-                yield _difference(f"argument {place}", self._read(facts), got)
+        arguments = {place: layout.facts for place, layout in self._tensors.items()}
+        written = self._end["written"] if self._level >= _NAMES_RESULTS else arguments
+        for place, facts in written.items():
+            layout = self._tensors[place]
+            address = self._memory.address(layout)
+            yield self._contents_difference(f"argument {place}", facts, layout, address)
 
     def _returned(self, facts: Any, got: Any, place: str) -> Iterator[str]:
         """Likewise for each value that the kernel returned, as far as the record has it."""
         if isinstance(facts, dict) and "tensor" in facts:
-            if _has_contents(facts):
-                yield self._tensor_difference(facts, got, place)
+            yield self._tensor_difference(facts, got, place)
         elif isinstance(facts, list):
             if isinstance(got, Sequence) and len(got) == len(facts):
                 for i, one in enumerate(facts):
                     yield from self._returned(one, got[i], f"{place}.{i}")
             else:
                 yield f"{place}: expected {describe_value(facts)}, got {got!r}"
-        elif not (facts is None and got is None) and not _is_object(facts):
+        elif _is_object(facts):
+            self._unknown.append(place)
+        elif not (facts is None and got is None):
             expected = make_value(facts, {}, place)
             # Texts tell -0.0 from 0.0, and NaN is equal to itself.
             is_same = type(expected) is type(got) and repr(expected) == repr(got)
@@ -130,7 +133,15 @@ class _ReplayedCall:
         expected, found = (describe_value(f) for f in (_kind(facts), _kind(layout.facts)))
         if expected != found:
             return f"{place}: expected {expected}, got {found}"
-        return _difference(place, self._read(facts), layout.contents(got.data_ptr))
+        return self._contents_difference(place, facts, layout, got.data_ptr)
+
+    def _contents_difference(
+        self, place: str, facts: dict[str, Any], layout: Layout, address: int
+    ) -> str:
+        if "contents" in facts or not layout.num_bytes:
+            return _difference(place, self._read(facts), layout.contents(address))
+        self._unknown.append(place)
+        return ""
 
     def _fill(self) -> None:
         for place, layout in self._tensors.items():
@@ -167,11 +178,6 @@ def _difference(place: str, expected: bytes, got: bytes) -> str:
 def _kind(facts: dict[str, Any]) -> dict[str, Any]:
     """The facts of a tensor that do not depend on where and how it lies in memory."""
     return {key: facts[key] for key in ("tensor", "shape", "device")}
-
-
-def _has_contents(facts: dict[str, Any]) -> bool:
-    """True if all elements are known: also where there are none."""
-    return "contents" in facts or Layout(facts).num_bytes == 0
 
 
 def _is_object(facts: Any) -> bool:

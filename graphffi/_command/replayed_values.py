@@ -120,10 +120,6 @@ class Memory:
             ctypes.memmove(address + offset, contents[done : done + count], count)
             done += count
 
-    def contents(self, tensor: Layout) -> bytes:
-        """All elements."""
-        return tensor.contents(self.address(tensor))
-
     def tensor(self, layout: Layout) -> _core.Tensor:
         """The tensor, which lives as long as the process."""
         dims = ctypes.c_int64 * max(len(layout.shape), 1)

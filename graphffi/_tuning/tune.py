@@ -263,13 +263,17 @@ def _write(op: Op, path: Path, tuned: Tuned, call: TunedCall) -> None:
         "wrong": tuned.wrong,
         "versions": _versions(),
     }
-    entry = json.loads(json.dumps(entry))
-    keys = ("operands", "attributes", "device", "device name")
     with locked(path.with_name(f"{path.name}.lock")):  # others may add to the file at the same time
         ops = read_tuning(path)
-        others = [e for e in ops.get(op.name, []) if any(e[key] != entry[key] for key in keys)]
+        others = [e for e in ops.get(op.name, []) if _measured(e) != _measured(entry)]
         ops[op.name] = [*others, entry]
         write_text(path, json.dumps({"format": FORMAT, "ops": ops}, indent=1))
+
+
+def _measured(entry: dict[str, Any]) -> str:
+    """The call and the device of an entry, as a text: it tells -0.0 from 0.0, and NaN is itself."""
+    keys = ("operands", "attributes", "device", "device name")
+    return json.dumps([entry[key] for key in keys])
 
 
 def _versions() -> dict[str, str]:

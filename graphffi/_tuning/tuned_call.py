@@ -85,6 +85,6 @@ def _has_value(value: Any, known: Any) -> bool:
     if isinstance(value, (list, tuple)):
         is_list = isinstance(known, tuple) and len(value) == len(known)
         return is_list and all(map(_has_value, value, known))
-    if type(value) is float and value == 0:
-        return repr(value) == repr(known)  # -0.0 is another value
+    if type(value) is float and (value == 0 or value != value):
+        return repr(value) == repr(known)  # -0.0 is another value, and NaN is equal to itself
     return bool(_attribute(value) == known)

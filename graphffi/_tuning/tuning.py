@@ -101,13 +101,22 @@ def _tuple(value: Any) -> Any:
     return tuple(map(_tuple, value)) if isinstance(value, list) else value
 
 
-# The tuned calls that `use_tuning` was given, by op.
-_in_force: Final[dict[str, tuple[TunedCall, ...]]] = {}
+_Calls = dict[str, tuple[TunedCall, ...]]  # by op
+# Those of the program come first: GRAPHFFI_TUNING may be read later, with the first op.
+_in_force: Final[_Calls] = {}
+_of_environment: Final[_Calls] = {}
 _read: Final[set[str]] = set()
 
 
 def take_tuning(subject: str, path: str) -> Iterable[str]:
     """Puts a file into force; gives the names of its ops."""
+    calls = _calls_here(subject, path)
+    _in_force.update(calls)
+    return calls
+
+
+def _calls_here(subject: str, path: str) -> _Calls:
+    """The calls of a file that were measured on this machine's devices."""
     if not os.path.isfile(path):
         raise FileNotFoundError(f"graphffi: {subject}: expected a file, got {path!r}")
     found = read_tuning(path)
@@ -129,17 +138,16 @@ def take_tuning(subject: str, path: str) -> Iterable[str]:
         )
     if others:
         kernel_log().warning("graphffi: tuning %r: left out what was measured on %s", path, listed)
-    _in_force.update((op, tuple(map(tuned_call, entries))) for op, entries in here.items())
-    return found
+    return {op: tuple(map(tuned_call, entries)) for op, entries in here.items()}
 
 
 def tuning_of(op: str) -> tuple[TunedCall, ...]:
     """The calls of an op that were measured, in force."""
     for path in filter(None, os.environ.get("GRAPHFFI_TUNING", "").split(":")):
         if path not in _read:
-            take_tuning("GRAPHFFI_TUNING", path)
+            _of_environment.update(_calls_here("GRAPHFFI_TUNING", path))
             _read.add(path)
-    return _in_force.get(op, ())
+    return _in_force.get(op, _of_environment.get(op, ()))
 
 
 def tuned(definition: Definition) -> Definition:

@@ -228,6 +228,32 @@ def test_a_file_keeps_other_cases_and_ops(clock: FakeClock, path: Path) -> None:
     assert found[ops[0].name][0]["versions"]["numpy"] == np.__version__
 
 
+def test_a_file_tells_minus_zero_from_zero_and_knows_nan(clock: FakeClock, path: Path) -> None:
+    def kernel(x: Any, scale: float, out: Any, seconds: float) -> None:
+        np.from_dlpack(out)[...] = 0
+        clock.now += seconds
+
+    op = graphffi.define_op(
+        f"tune::op{next(numbers)}",
+        schema="(Tensor x, float scale) -> Tensor",
+        infer=lambda x, scale: graphffi.like(x),
+    )
+    op.add_kernel(lambda *values: kernel(*values, 2), name="slow", plan="x, scale, out")
+    op.add_kernel(
+        lambda x, scale, out: kernel(x, scale, out, 2 - math.copysign(1, scale)),
+        name="mixed",
+        plan="x, scale, out",
+    )
+    scales = (0.0, -0.0, math.nan)
+    for _ in range(2):
+        found = graphffi.tune(op, [(array(3), scale) for scale in scales], path, seconds=1e-3)
+        assert [one.kernel for one in found] == ["mixed", "slow", "mixed"]
+    entries = json.loads(path.read_text())["ops"][op.name]
+    assert [repr(entry["attributes"]) for entry in entries] == ["[0.0]", "[-0.0]", "[nan]"]
+    graphffi.use_tuning(path)
+    assert [chosen(op, array(3), scale) for scale in scales] == ["mixed", "slow", "mixed"]
+
+
 def test_an_op_that_is_defined_later_is_tuned(clock: FakeClock, path: Path) -> None:
     kernels = {"slow": clock.kernel(3e-3), "fast": clock.kernel(1e-3)}
     op = with_kernels(define(), **kernels)
@@ -414,6 +440,34 @@ def test_the_environment_puts_a_file_into_force(
     path.write_text(path.read_text().replace(op.name, other))
     monkeypatch.setenv("GRAPHFFI_TUNING", str(path))
     assert chosen(with_kernels(define(other), **kernels), array(3)) == "fast"
+
+
+@pytest.mark.parametrize("is_defined_first", [True, False])
+def test_a_file_of_the_program_wins_over_one_of_the_environment(
+    is_defined_first: bool, clock: FakeClock, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels = {"first": clock.kernel(1e-3), "second": clock.kernel(1e-3)}
+    measured = with_kernels(define(), **kernels)
+    graphffi.tune(measured, [(array(3),)], path)
+    (entry,) = json.loads(path.read_text())["ops"][measured.name]
+    name, other = (f"tune::op{next(numbers)}" for _ in range(2))
+
+    def write(to: Path, kernel: str, *ops: str) -> None:
+        found = {op: [entry | {"kernel": kernel}] for op in ops}
+        to.write_text(json.dumps({"format": 1, "ops": found}))
+
+    environment = path.with_name("environment.json")
+    write(environment, "second", name, other)
+    write(path, "first", name)
+    monkeypatch.setenv("GRAPHFFI_TUNING", str(environment))
+    if not is_defined_first:
+        graphffi.use_tuning(path)
+    op = with_kernels(define(name), **kernels)
+    if is_defined_first:
+        assert chosen(op, array(3)) == "second"
+        graphffi.use_tuning(path)
+    assert chosen(op, array(3)) == "first"
+    assert chosen(with_kernels(define(other), **kernels), array(3)) == "second"
 
 
 def test_a_file_that_the_environment_names_has_to_be_there(

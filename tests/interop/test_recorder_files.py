@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -113,6 +114,35 @@ def test_recording_twice_is_refused(tmp_path: Path) -> None:
     for path in ("", "a\0b"):
         with pytest.raises(ValueError, match="record: folder: expected a path, got "):
             graphffi.record(path).__enter__()
+
+
+def test_a_call_of_two_recordings_is_chosen_by_its_file(crash: Any, tmp_path: Path) -> None:
+    for n in (3, 4):
+        with graphffi.record(tmp_path, level=3):
+            crash(np.ones(n, np.float32))
+    files = sorted(tmp_path.glob("*.jsonl"))
+    status, found = replay(tmp_path, "--call", "0", "--process", str(os.getpid()))
+    assert status == 1
+    assert found["error"] == (
+        f"graphffi replay: call 0: expected one in process {os.getpid()}, got those of "
+        f"{files[0].name}, {files[1].name}; give one of these files in place of the folder"
+    )
+    for n, file in zip((3, 4), files, strict=True):
+        (call,) = read_record(file).calls
+        assert call.begin["args"][0]["shape"] == [n]
+        assert read_record(file).choose(0, None) == call
+    assert read_record(tmp_path).choose(None, None) == call  # the last
+
+
+def test_a_call_of_two_processes_is_chosen_by_process(tmp_path: Path) -> None:
+    for i, process in enumerate((7, 7, 8)):
+        header = {"graphffi_record": 1, "byte_order": sys.byteorder, "process": process}
+        begin = {"call": 0, "op": "a", "kernel": "b", "args": []}
+        lines = json.dumps(header) + "\n" + json.dumps(begin)
+        (tmp_path / f"{process}-{i}.0.jsonl").write_text(lines)
+    with pytest.raises(ValueError, match="expected one process, got 7, 8; choose one with --proc"):
+        read_record(tmp_path).choose(0, None)
+    assert read_record(tmp_path).choose(0, 8).process == 8
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning")  # JAX is there
