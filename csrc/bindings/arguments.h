@@ -121,8 +121,8 @@ class Arguments {
 /// Self-containing values must not overflow the stack. \throws PythonError (RecursionError)
 class RecursionGuard {
  public:
-  RecursionGuard() {
-    if (Py_EnterRecursiveCall(" while an argument was converted") != 0) throw PythonError();
+  explicit RecursionGuard(const char* when = " while an argument was converted") {
+    if (Py_EnterRecursiveCall(when) != 0) throw PythonError();
   }
   ~RecursionGuard() { Py_LeaveRecursiveCall(); }
   RecursionGuard(const RecursionGuard&) = delete;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/raised.h"
 
+#include <tvm/ffi/object.h>
+
 #include <exception>
 #include <mutex>
 #include <string_view>
@@ -15,9 +17,9 @@ namespace graphffi::bindings {
 
 namespace {
 
-/// Exceptions that travel as error objects: by error, while it lives. An error that is in here was
-/// made below, so nobody else's extra_context is ever read. Never destroyed: errors may outlive
-/// Python.
+/// Exceptions that travel as error objects: by error, as long as its extra_context. An error that is
+/// in here was made below, so nobody else's extra_context is ever read. Never destroyed: errors may
+/// outlive Python.
 class KeptExceptions {
  public:
   static KeptExceptions& Get() {
@@ -45,17 +47,19 @@ class KeptExceptions {
   std::unordered_map<TVMFFIObjectHandle, PyObject*> exceptions_;
 };
 
-/// The owner of an exception in an error's extra_context: both die with the error.
+/// The owner of an exception in an error's extra_context. Whoever holds that may outlive the error,
+/// whose address is no other error's meanwhile.
 struct Keeper {
   PyObject* exception;
-  TVMFFIObjectHandle error;
+  tvm::ffi::WeakObjectPtr<tvm::ffi::Object> error;
+  TVMFFIObjectHandle address;
 };
 
 constexpr char kKeeperName[] = "graphffi.kept_exception";
 
 void DestroyKeeper(PyObject* capsule) {
   auto* keeper = static_cast<Keeper*>(PyCapsule_GetPointer(capsule, kKeeperName));
-  KeptExceptions::Get().Remove(keeper->error);
+  KeptExceptions::Get().Remove(keeper->address);
   Py_DECREF(keeper->exception);
   delete keeper;
 }
@@ -109,7 +113,7 @@ TVMFFIObjectHandle MakeError(py::object exception) {
   const TVMFFIByteArray kind_bytes = Bytes(kind), message_bytes = Bytes(message),
                         traceback_bytes = Bytes(traceback);
 
-  auto* keeper = new Keeper{exception.release().ptr(), nullptr};
+  auto* keeper = new Keeper{exception.release().ptr(), {}, nullptr};
   PyObject* capsule = PyCapsule_New(keeper, kKeeperName, &DestroyKeeper);
   if (capsule == nullptr) {
     Py_DECREF(keeper->exception);
@@ -126,7 +130,9 @@ TVMFFIObjectHandle MakeError(py::object exception) {
   const int rc = TVMFFIErrorCreateWithCauseAndExtraContext(
       &kind_bytes, &message_bytes, &traceback_bytes, nullptr, context, &error);
   if (rc == 0) {
-    keeper->error = error;
+    keeper->error = tvm::ffi::detail::ObjectUnsafe::ObjectPtrFromUnowned<tvm::ffi::Object>(
+        static_cast<TVMFFIObject*>(error));
+    keeper->address = error;
     KeptExceptions::Get().Add(error, keeper->exception);
   }
   TVMFFIObjectDecRef(context);  // what remains is the error's

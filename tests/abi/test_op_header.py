@@ -104,6 +104,7 @@ void Take(tvm::ffi::TensorView x_view, tvm::ffi::TensorView out_view) {
   x.ExpectDtype({graphffi::kFloat32, graphffi::kFloat64});
   x.ExpectRank(2, "[rows, width]");
   out.ExpectShapeLike(x, x.size(1));
+  TVM_FFI_CHECK(x.stride(-1) == 1 && x.stride(-2) == x.stride(0), InternalError) << "strides";
 }
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(take, Take);
 """
@@ -120,6 +121,7 @@ def test_operands_are_checked_with_both_headers(headers: str, tmp_path: Path) ->
         (np.zeros((2, 3), "int32"), np.zeros((2, 3)), "'x': expected float32 or float64, got int"),
         (np.zeros(3), np.zeros(3), r"'x': expected \[rows, width\], got float64\[3\] on cpu"),
         (np.zeros((2, 3)), np.zeros((2, 4)), r"'out': expected shape \[2, 3\], got float64\[2, 4"),
+        (np.zeros((2, 3)), np.zeros(()), r"'out': expected shape \[2, 3\], got float64\[\]"),
     ):
         with pytest.raises((TypeError, ValueError), match=f"take: operand {text}"):
             take(x, out)

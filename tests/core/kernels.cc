@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that do what the tests of the bindings need, well-behaved and not.
+#include <tvm/ffi/container/list.h>
+#include <tvm/ffi/container/map.h>
 #include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/tvm_ffi.h>
 
@@ -17,6 +19,27 @@ ffi::Any kept;
 
 ffi::Any Echo(ffi::AnyView value) { return value; }
 int64_t TypeIndex(ffi::AnyView value) { return value.type_index(); }
+ffi::List<ffi::Any> list;
+void FillList(const ffi::String& kind) { list = {ffi::Error(kind, "the text", ""), 1, 2}; }
+void GrowList(int64_t count) {
+  for (int64_t i = 0; i < count; ++i) list.push_back(i);
+}
+ffi::Any GiveList() { return list; }
+ffi::Any GiveListInItself() {
+  ffi::List<ffi::Any> nested;
+  nested.push_back(nested);
+  return nested;
+}
+ffi::Any GiveMap(ffi::Any key) { return ffi::Map<ffi::Any, ffi::Any>{{key, 1}}; }
+ffi::Optional<ffi::ObjectRef> kept_context;
+void KeepContext(ffi::Function raising) {
+  try {
+    raising();
+  } catch (const ffi::Error& error) {
+    kept_context = error.extra_context();
+  }
+}
+
 ffi::Tensor Same(ffi::Tensor x) { return x; }
 void Keep(ffi::Any value) { kept = std::move(value); }
 ffi::Any TakeKept() { return std::exchange(kept, ffi::Any()); }
@@ -86,6 +109,12 @@ void CheckSignals() {
 
 }  // namespace
 
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(fill_list, FillList);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(grow_list, GrowList);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(give_list, GiveList);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(give_list_in_itself, GiveListInItself);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(give_map, GiveMap);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(keep_context, KeepContext);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(echo, Echo);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(type_index, TypeIndex);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(same, Same);

@@ -136,3 +136,14 @@ def test_the_process_goes_on_after_errors(kernels: Any) -> None:
         with pytest.raises(ValueError, match=r"again"):
             kernels["raise"]("ValueError", "again")
         assert kernels.echo(1) == 1
+
+
+def test_an_error_is_not_an_earlier_one_whose_context_somebody_keeps(kernels: Any) -> None:
+    def raising() -> None:
+        raise LookupError("from Python")
+
+    kernels.keep_context(raising)
+    for i in range(50):  # any of them may be where the first one was
+        with pytest.raises(RuntimeError, match=f"native {i}") as caught:
+            kernels["raise"]("RuntimeError", f"native {i}")
+        assert type(caught.value) is RuntimeError

@@ -93,6 +93,14 @@ def test_objects_of_unknown_types_are_refused(kind: object) -> None:
         make(kind)
 
 
+def test_an_object_has_each_field_once() -> None:
+    if graphffi.runtime_info().kind != "bundled":
+        pytest.skip("how other runtimes refuse it is theirs")
+    make = graphffi.get_global_func("ffi.MakeObjectFromPackedArgs")
+    with pytest.raises(TypeError, match="expected each field once, got `kind` twice"):
+        make("ffi.reflection.AccessStep", "kind", 1, "kind", 2)
+
+
 @pytest.mark.parametrize("name", ["Visitor", "Mutator"])
 def test_none_is_no_visitor(name: str) -> None:
     if graphffi.runtime_info().kind != "bundled":

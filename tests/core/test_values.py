@@ -107,3 +107,26 @@ def test_modules_are_kept_and_forgotten(kernels: Any) -> None:
     call("ModuleGlobalsAdd", kernels)
     call("ModuleGlobalsAdd", kernels)
     call("ModuleGlobalsRemove", kernels)
+
+
+def test_a_list_in_itself_is_an_error(kernels: Any) -> None:
+    with pytest.raises(RecursionError, match="while a result was converted"):
+        kernels.give_list_in_itself()
+
+
+def test_a_list_that_grows_while_it_is_converted_is_what_it_was(kernels: Any) -> None:
+    @graphffi.register_error
+    class GrowingError(Exception):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            kernels.grow_list(100_000)
+
+    kernels.fill_list("GrowingError")
+    error, *rest = kernels.give_list()
+    assert type(error) is GrowingError
+    assert rest == [1, 2]
+    assert len(kernels.give_list()) == 100_003
+
+
+def test_maps_have_tuples_as_keys_for_arrays(kernels: Any) -> None:
+    assert kernels.give_map((1, (2, "a"))) == {(1, (2, "a")): 1}

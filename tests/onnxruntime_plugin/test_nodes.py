@@ -397,6 +397,8 @@ def test_another_definition_is_refused_when_the_session_is_made(
         ("kind", "attribute 'by': expected an int, got none, or one of another kind"),
         ("mode", "attribute 'mode': expected 'fast', as in the call by which the model was "
          "exported, got 'slow'; export again"),
+        ("float", "attribute 'eps': expected '0.000123', as in the call by which the model was "
+         "exported, got '0.0001231"),
         ("items", "attribute 'sizes': expected 2 items, as in the exported model, got 1"),
         ("text", "attribute 'graphffi_call': expected the text of the call, got none; export the "
          "model with graphffi_onnxruntime"),
@@ -408,12 +410,14 @@ def test_another_definition_is_refused_when_the_session_is_made(
 def test_an_edited_node_is_refused_by_name(library: str, change: str, expected: str) -> None:
     op = graphffi.define_op(
         "onnx_nodes::edited",
-        schema="(Tensor x, int by, str mode, int[] sizes) -> Tensor",
+        schema="(Tensor x, int by, str mode, float eps, int[] sizes) -> Tensor",
         kernel=f"{library}::returned",
         plan="x",
-        infer=lambda x, by, mode, sizes: graphffi.like(x, shape=(by if mode == "fast" else 1,)),
+        infer=lambda x, by, mode, eps, sizes: graphffi.like(
+            x, shape=(by if mode == "fast" and eps < 0.00012305 else 1,)
+        ),
     )
-    node, tensors, outputs = node_of(op, floats(3), by=3, mode="fast", sizes=[1, 2])
+    node, tensors, outputs = node_of(op, floats(3), by=3, mode="fast", eps=0.000123, sizes=[1, 2])
     attributes = {each.name: each for each in node.attribute}
     if change == "lost":
         node.attribute.remove(attributes["by"])
@@ -423,6 +427,8 @@ def test_an_edited_node_is_refused_by_name(library: str, change: str, expected: 
         attributes["by"].CopyFrom(onnx.helper.make_attribute("by", 3.0))
     elif change == "mode":
         attributes["mode"].s = b"slow"
+    elif change == "float":
+        attributes["eps"].f = 0.0001231
     elif change == "items":
         attributes["sizes"].ints[:] = [1]
     elif change == "results":  # more than a call makes room for

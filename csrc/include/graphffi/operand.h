@@ -38,11 +38,12 @@ class Operand {
   int64_t numel() const { return tensor_.numel(); }
   DLDataType dtype() const { return tensor_.dtype(); }
 
-  /// In elements. Also for a dense tensor whose DLTensor has no strides.
+  /// In elements. Negative dimensions count from the end, as in `size`. Also for a dense tensor
+  /// whose DLTensor has no strides.
   int64_t stride(int i) const {
     if (!dense_) return tensor_.stride(i);
     int64_t stride = 1;
-    for (int k = ndim() - 1; k > i; --k) stride *= size(k);
+    for (int k = ndim() - 1; k > (i < 0 ? i + ndim() : i); --k) stride *= size(k);
     return stride;
   }
 
@@ -90,7 +91,7 @@ class Operand {
 
   /// The shape of `other`, but for the last dimension, which is `last`. \throws Error(ValueError)
   void ExpectShapeLike(const Operand& other, int64_t last) const {
-    bool equal = ndim() == other.ndim() && size(-1) == last;
+    bool equal = ndim() > 0 && ndim() == other.ndim() && size(-1) == last;
     for (int i = 0; equal && i + 1 < ndim(); ++i) equal = size(i) == other.size(i);
     if (equal) return;
     std::vector<int64_t> shape;
@@ -101,9 +102,9 @@ class Operand {
 
   /// Other dimensions may have any stride. \throws Error(ValueError)
   void ExpectDenseRows() const {
-    if (dense_ || size(-1) <= 1 || stride(-1 + ndim()) == 1) return;
+    if (dense_ || size(-1) <= 1 || stride(-1) == 1) return;
     Fail("ValueError", "elements of the last dimension side by side",
-         "stride " + std::to_string(stride(-1 + ndim())) + "; make it contiguous");
+         "stride " + std::to_string(stride(-1)) + "; make it contiguous");
   }
 
   [[noreturn]] void FailType(const std::string& expected) const {

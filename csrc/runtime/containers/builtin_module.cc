@@ -10,6 +10,7 @@
 
 #include "on_headers.h"
 #include "runtime/core/error.h"
+#include "runtime/core/fork.h"
 #include "runtime/modules/find_module.h"
 
 namespace graphffi::runtime {
@@ -124,23 +125,25 @@ void GetSystemLibrary(ffi::PackedArgs args, Any* result) {
 struct KeptModules {
   std::mutex mutex;
   std::map<const ModuleObj*, Module> modules;
-
-  static KeptModules& Global() {
-    static KeptModules* kept = new KeptModules();
-    return *kept;
-  }
 };
 
+KeptModules& Kept() {
+  static KeptModules* kept = NewUsableAfterFork<KeptModules, &Kept>();
+  return *kept;
+}
+[[maybe_unused]] const KeptModules& kept_as_loaded = Kept();
+
 void KeepModule(const Module& module) {
-  KeptModules& kept = KeptModules::Global();
+  KeptModules& kept = Kept();
   std::lock_guard lock(kept.mutex);
   kept.modules.emplace(module.get(), module);
 }
 
 void ForgetModule(const Module& module) {
-  KeptModules& kept = KeptModules::Global();
+  KeptModules& kept = Kept();
+  std::map<const ModuleObj*, Module>::node_type forgotten;  // Dies after the lock.
   std::lock_guard lock(kept.mutex);
-  kept.modules.erase(module.get());
+  forgotten = kept.modules.extract(module.get());
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {

@@ -59,7 +59,7 @@ class GraphWriter {
   int64_t Node(const Any& value) {
     auto known = indices_.find(value);
     if (known != indices_.end()) return known->second;
-    DepthGuard guard(&depth_);
+    StackGuard guard(&depth_);
     json::Object node{{"type", ffi::TypeIndexToTypeKey(KindOf(value))}};
     if (value != nullptr) node.Set("data", Data(value));
     auto index = static_cast<int64_t>(nodes_.size());
@@ -180,7 +180,7 @@ class GraphReader {
     }
     std::optional<Any>& known = values_[static_cast<size_t>(index)];
     if (known.has_value()) return *known;
-    DepthGuard guard(&depth_);  // A node may name itself.
+    StackGuard guard(&depth_);  // A node may name itself.
     auto node = nodes_[index].as<json::Object>();
     if (!node) TVM_FFI_THROW(ValueError) << kGraphError << ", expected node objects";
     int32_t type_index = ffi::TypeKeyToIndex(Member<ffi::String>(*node, "type", "string"));

@@ -5,18 +5,18 @@
 #include <pthread.h>
 
 #include <new>
-#include <shared_mutex>
 
 namespace graphffi::runtime {
 
 /// The table that `kGet` gives, for the rest of the process. No other lock is taken, and nothing is
-/// called, while its `mutex` is locked.
+/// called, while its `mutex` is locked. The runtime makes its tables as it is loaded: those who lock
+/// tables of their own meanwhile register theirs later, and fork locks the latest first.
 template <typename Table, Table& (*kGet)()>
 Table* NewUsableAfterFork() {
   pthread_atfork([] { kGet().mutex.lock(); }, [] { kGet().mutex.unlock(); },
                  // Made anew: glibc takes the unlocking thread, whose number is another one in the
                  // child, for a reader.
-                 [] { new (&kGet().mutex) std::shared_mutex(); });
+                 [] { new (&kGet().mutex) decltype(Table::mutex)(); });
   return new Table();
 }
 

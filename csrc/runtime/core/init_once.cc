@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "error.h"
+#include "fork.h"
 
 namespace graphffi::runtime {
 namespace {
@@ -18,9 +19,18 @@ struct PendingHandles {
 };
 
 PendingHandles& Pending() {
-  static PendingHandles* pending = new PendingHandles();
+  static PendingHandles* pending = [] {
+    auto* made = NewUsableAfterFork<PendingHandles, &Pending>();
+    // A child of fork lacks the threads that make handles: it makes these itself.
+    pthread_atfork(nullptr, nullptr, [] {
+      new (&Pending().changed) std::condition_variable();
+      Pending().owners.clear();
+    });
+    return made;
+  }();
   return *pending;
 }
+[[maybe_unused]] const PendingHandles& pending_as_loaded = Pending();
 
 void* Load(void** handle) { return __atomic_load_n(handle, __ATOMIC_ACQUIRE); }
 

@@ -10,6 +10,7 @@
 
 #include "library.h"
 #include "runtime/core/error.h"
+#include "runtime/core/fork.h"
 
 namespace graphffi::runtime {
 namespace {
@@ -20,9 +21,10 @@ struct ContextTable {
 };
 
 ContextTable& Registered() {
-  static ContextTable* registered = new ContextTable();
+  static ContextTable* registered = NewUsableAfterFork<ContextTable, &Registered>();
   return *registered;
 }
+[[maybe_unused]] const ContextTable& registered_as_loaded = Registered();
 
 void Fill(const Library& library, const std::string& name, void* pointer) {
   if (void* variable = library.Find(name)) {

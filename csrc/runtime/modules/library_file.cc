@@ -10,6 +10,7 @@
 
 #include "library.h"
 #include "runtime/core/error.h"
+#include "runtime/core/fork.h"
 
 namespace graphffi::runtime {
 namespace {
@@ -46,9 +47,10 @@ struct OpenedLibraries {
 };
 
 OpenedLibraries& Opened() {
-  static OpenedLibraries* opened = new OpenedLibraries();
+  static OpenedLibraries* opened = NewUsableAfterFork<OpenedLibraries, &Opened>();
   return *opened;
 }
+[[maybe_unused]] const OpenedLibraries& opened_as_loaded = Opened();
 
 void* OpenFile(const std::string& path) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -9,6 +9,7 @@
 
 #include "library.h"
 #include "runtime/core/error.h"
+#include "runtime/core/fork.h"
 
 namespace graphffi::runtime {
 namespace {
@@ -19,9 +20,10 @@ struct SystemSymbols {
 };
 
 SystemSymbols& Symbols() {
-  static SystemSymbols* symbols = new SystemSymbols();
+  static SystemSymbols* symbols = NewUsableAfterFork<SystemSymbols, &Symbols>();
   return *symbols;
 }
+[[maybe_unused]] const SystemSymbols& symbols_as_loaded = Symbols();
 
 void* FindSymbol(const std::string& name) {
   SystemSymbols& table = Symbols();
@@ -56,9 +58,10 @@ struct SystemModules {
 };
 
 SystemModules& Modules() {
-  static SystemModules* modules = new SystemModules();
+  static SystemModules* modules = NewUsableAfterFork<SystemModules, &Modules>();
   return *modules;
 }
+[[maybe_unused]] const SystemModules& modules_as_loaded = Modules();
 
 }  // namespace
 

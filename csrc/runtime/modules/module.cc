@@ -11,6 +11,7 @@
 
 #include "runtime/containers/containers.h"
 #include "runtime/core/error.h"
+#include "runtime/core/fork.h"
 #include "runtime/core/function.h"
 #include "runtime/core/function_registry.h"
 #include "runtime/core/string_value.h"
@@ -18,13 +19,18 @@
 namespace graphffi::runtime {
 namespace {
 
-std::mutex& ImportsMutex() {
-  static std::mutex* mutex = new std::mutex();
-  return *mutex;
+struct ImportsTable {
+  std::mutex mutex;
+};
+
+ImportsTable& AllImports() {
+  static ImportsTable* imports = NewUsableAfterFork<ImportsTable, &AllImports>();
+  return *imports;
 }
+std::mutex& imports_mutex = AllImports().mutex;
 
 std::vector<ModulePtr> ImportsOf(ModuleObj* module) {
-  std::lock_guard lock(ImportsMutex());
+  std::lock_guard lock(imports_mutex);
   std::vector<ModulePtr> imports;
   for (const Any& import : ItemsOf(module->imports_.object.get())) {
     imports.emplace_back(ObjectPtr<>::Share(import.view().v_obj));
@@ -60,7 +66,7 @@ bool Imports(ModuleObj* module, ModuleObj* wanted) {
 }
 
 ObjectPtr<> FindCached(ModuleObj* module, const TVMFFIAny& name) {
-  std::lock_guard lock(ImportsMutex());
+  std::lock_guard lock(imports_mutex);
   const TVMFFIAny* found = FindInMap(module->import_lookup_cache_.object.get(), name);
   return found == nullptr ? ObjectPtr<>() : ObjectPtr<>::Share(found->v_obj);
 }
@@ -69,7 +75,7 @@ ObjectPtr<> FindCached(ModuleObj* module, const TVMFFIAny& name) {
 /// function then stays, and is what the caller gets.
 ObjectPtr<> Cache(ModuleObj* module, const Any& name, const ObjectPtr<>& function) {
   ObjectPtr<> replaced;  // Dies after the lock.
-  std::lock_guard lock(ImportsMutex());
+  std::lock_guard lock(imports_mutex);
   ObjectPtr<>& slot = module->import_lookup_cache_.object;
   if (const TVMFFIAny* found = FindInMap(slot.get(), name.view())) {
     return ObjectPtr<>::Share(found->v_obj);
@@ -103,7 +109,7 @@ void AddImport(ModuleObj* module, ModuleObj* other) {
   }
   Any added = Any::Object(ModulePtr::Share(other).handle());
   ObjectPtr<> replaced;  // Dies after the lock.
-  std::lock_guard lock(ImportsMutex());
+  std::lock_guard lock(imports_mutex);
   std::vector<Any> imports = ItemsOf(module->imports_.object.get());
   imports.push_back(std::move(added));
   replaced = std::exchange(module->imports_.object, MakeArray(std::move(imports)));
@@ -112,7 +118,7 @@ void AddImport(ModuleObj* module, ModuleObj* other) {
 void RemoveImports(ModuleObj* module) {
   ObjectPtr<> imports;
   ObjectPtr<> cache;
-  std::lock_guard lock(ImportsMutex());
+  std::lock_guard lock(imports_mutex);
   std::swap(module->imports_.object, imports);
   std::swap(module->import_lookup_cache_.object, cache);
 }

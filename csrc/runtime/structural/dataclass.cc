@@ -21,9 +21,9 @@ class Copier {
     const auto* object = value.as<Object>();
     if (object == nullptr) return value;
     auto known = copies_.find(object);
-    if (known != copies_.end()) return known->second;
+    if (known != copies_.end()) return known->second.copy;
     if (value.as<ffi::EnumObj>() != nullptr) return value;  // one object for each member
-    DepthGuard guard(&depth_);
+    StackGuard guard(&depth_);
     switch (value.type_index()) {
       case kTVMFFIStr:
       case kTVMFFIBytes:
@@ -33,38 +33,49 @@ class Copier {
         return value;  // immutable, or memory that others share on purpose
       case kTVMFFIArray:
       case kTVMFFIList:
-        return CopyItems(object, Items(value));
+        return CopyItems(value);
       case kTVMFFIMap:
       case kTVMFFIDict:
-        return CopyEntries(object, Entries(value));
+        return CopyEntries(value);
       default:
-        return CopyFields(object);
+        return CopyFields(value);
     }
   }
 
  private:
+  /// The object that was copied lives as long as the map that knows it by its address: what getters
+  /// of fields make would not.
+  struct Copied {
+    Any source, copy;
+  };
+  void Note(const Any& source, Any copy) {
+    copies_[source.as<Object>()] = {source, std::move(copy)};
+  }
+
   // A container may contain itself, an immutable one through others. So its copy is noted before
   // its content is copied, and filled as the mutable container of the same layout.
   template <typename Mutable>
-  static Mutable MakeAs(const Object* object) {
+  static Mutable MakeAs(const Any& value) {
     Mutable copy;
-    AnyView(copy).CopyToTVMFFIAny().v_obj->type_index = object->type_index();
+    AnyView(copy).CopyToTVMFFIAny().v_obj->type_index = value.type_index();
     return copy;
   }
-  Any CopyItems(const Object* object, Items items) {
-    auto copy = MakeAs<ffi::List<Any>>(object);
-    copies_[object] = AnyView(copy);
+  Any CopyItems(const Any& value) {
+    const Items items(value);
+    auto copy = MakeAs<ffi::List<Any>>(value);
+    Note(value, AnyView(copy));
     copy.reserve(items.size());
     for (const Any& item : items) copy.push_back(Copy(item));
     return AnyView(copy);
   }
-  Any CopyEntries(const Object* object, Entries entries) {
-    auto copy = MakeAs<ffi::Dict<Any, Any>>(object);
-    copies_[object] = AnyView(copy);
-    for (const auto& [key, value] : entries) copy.Set(Copy(key), Copy(value));
+  Any CopyEntries(const Any& value) {
+    auto copy = MakeAs<ffi::Dict<Any, Any>>(value);
+    Note(value, AnyView(copy));
+    for (const auto& [key, item] : Entries(value)) copy.Set(Copy(key), Copy(item));
     return AnyView(copy);
   }
-  Any CopyFields(const Object* object) {
+  Any CopyFields(const Any& source) {
+    const auto* object = source.as<Object>();
     auto shallow = OwnFunction(ffi::type_attr::kShallowCopy.name, object->type_index());
     if (!shallow.has_value()) {
       TVM_FFI_THROW(RuntimeError) << "Cannot deep copy object of type \"" << object->GetTypeKey()
@@ -75,7 +86,7 @@ class Copier {
     if (target == nullptr || target->type_index() != object->type_index()) {
       TVM_FFI_THROW(TypeError) << "__ffi_shallow_copy__ must give an object of the same type";
     }
-    copies_[object] = copy;
+    Note(source, copy);
     refl::ForEachFieldInfo(TVMFFIGetTypeInfo(object->type_index()),
                            [&](const TVMFFIFieldInfo* field) {
                              Any value = refl::FieldGetter(field)(object);
@@ -87,7 +98,7 @@ class Copier {
   }
 
   int depth_ = 0;
-  std::unordered_map<const Object*, Any> copies_;
+  std::unordered_map<const Object*, Copied> copies_;
 };
 
 TVM_FFI_STATIC_INIT_BLOCK() {

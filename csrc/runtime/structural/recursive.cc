@@ -8,7 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -48,13 +48,15 @@ class Order {
     if (a.same_as(b)) return 0;
     if (depth_ <= kDepthWithoutCycles) return CompareObjects(kind, a, b);
     // Values that are being compared count as equal where they meet again.
-    auto [pair, is_new] = compared_.emplace(a.as<Object>(), b.as<Object>());
-    if (!is_new && is_ordering_) {
+    const std::pair pair(a.as<Object>(), b.as<Object>());
+    auto [compared, is_new] = compared_.try_emplace(pair, Compared{a, b});
+    if (!is_new && is_ordering_ && compared->second.is_open) {
       TVM_FFI_THROW(ValueError) << "Cannot order values with a cyclic reference";
     }
     if (!is_new) return 0;
     int order = CompareObjects(kind, a, b);
-    if (order != 0) compared_.erase(pair);
+    compared->second.is_open = false;
+    if (order != 0) compared_.erase(compared);
     return order;
   }
 
@@ -171,11 +173,18 @@ class Order {
     return order;
   }
 
+  /// A pair that is being compared, or was found equal. The values live as long as the map that
+  /// knows them by their addresses: what getters of fields make would not.
+  struct Compared {
+    Any a, b;
+    bool is_open = true;
+  };
+
   /// Whether the caller asks for an order; entries of maps are only tested for equality.
   const bool is_ordering_;
   bool only_equality_;
   int depth_ = 0;
-  std::set<std::pair<const Object*, const Object*>> compared_;
+  std::map<std::pair<const Object*, const Object*>, Compared> compared_;
 };
 
 /// Equal values have one hash, cyclic ones too, however their cycles are laid out: the hash covers

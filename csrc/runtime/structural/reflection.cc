@@ -50,7 +50,14 @@ void MakeObject(ffi::PackedArgs args, Any* result) {
   }
   const TVMFFITypeInfo* type = KnownType(args[0]);
   ffi::Map<ffi::String, Any> fields;
-  for (int32_t i = 1; i < args.size(); i += 2) fields.Set(args[i].cast<ffi::String>(), args[i + 1]);
+  for (int32_t i = 1; i < args.size(); i += 2) {
+    const auto name = args[i].cast<ffi::String>();
+    if (fields.count(name) != 0) {
+      TVM_FFI_THROW(TypeError) << "ffi.MakeObjectFromPackedArgs: expected each field once, got `"
+                               << name << "` twice";
+    }
+    fields.Set(name, args[i + 1]);
+  }
   *result = refl::ObjectCreator(type)(fields);
 }
 

@@ -38,19 +38,6 @@ class Region {
   TVMFFIDefRegionKind kind_;
 };
 
-/// Counts how deep a recursion is. \throws Error(ValueError) where that looks like a cycle, or
-/// before the stack overflows
-class DepthGuard {
- public:
-  explicit DepthGuard(int* depth) : stack_(depth) {
-    constexpr int kMaxDepth = 1000;
-    if (*depth > kMaxDepth) StackGuard::Refuse();
-  }
-
- private:
-  StackGuard stack_;
-};
-
 /// A type's own function, if it registered one. \throws Error(TypeError) if that is another value
 inline std::optional<ffi::Function> OwnFunction(const char* attribute, int32_t type_index) {
   const TVMFFIAny* own = ffi::detail::OptTypeAttr(attribute, type_index);

@@ -22,7 +22,7 @@ class Comparison {
         skip_tensor_content_(skip_tensor_content) {}
 
   bool Equal(const Any& a, const Any& b) {
-    DepthGuard guard(&depth_);
+    StackGuard guard(&depth_);
     int32_t kind = KindOf(a);
     if (kind != KindOf(b)) return false;
     switch (kind) {
@@ -127,7 +127,7 @@ class Comparison {
       case kTVMFFISEqHashKindFreeVar: {
         if (auto known = BoundTo(x, y)) return *known;
         if (x != y && (!region_.binds() || !EqualFields(x, y))) return false;
-        if (x != y || region_.binds()) Bind(a, b);
+        Bind(a, b);
         return true;
       }
       case kTVMFFISEqHashKindDAGNode: {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -25,7 +26,7 @@ class Hasher {
         skip_tensor_content_(skip_tensor_content) {}
 
   uint64_t Hash(const Any& value) {
-    DepthGuard guard(&depth_);
+    StackGuard guard(&depth_);
     int32_t kind = KindOf(value);
     switch (kind) {
       case kTVMFFIFloat:
@@ -81,17 +82,37 @@ class Hasher {
     return hash;
   }
 
-  /// The order of entries does not matter.
+  /// The order of entries does not matter. Left out are entries whose key is another object in an
+  /// equal map, such as a variable that is bound later, and values of keys with one hash.
   uint64_t HashEntries(int32_t kind, Entries entries) {
     std::vector<std::pair<uint64_t, Any>> values;
-    for (const auto& [key, value] : entries) values.emplace_back(Hash(key), value);
-    std::stable_sort(values.begin(), values.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [key, value] : entries) {
+      if (auto hash = HashOfKey(key)) values.emplace_back(*hash, value);
+    }
+    std::sort(values.begin(), values.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
     uint64_t hash = StableHashCombine(static_cast<uint64_t>(kind), entries.size());
-    for (const auto& [key, value] : values) {
-      hash = StableHashCombine(StableHashCombine(hash, key), Hash(value));
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto& [key, value] = values[i];
+      hash = StableHashCombine(hash, key);
+      const bool is_alone = (i == 0 || values[i - 1].first != key) &&
+                            (i + 1 == values.size() || values[i + 1].first != key);
+      if (is_alone) hash = StableHashCombine(hash, Hash(value));
     }
     return hash;
+  }
+  std::optional<uint64_t> HashOfKey(const Any& key) {
+    int32_t kind = KindOf(key);
+    const bool is_plain = kind < kTVMFFIStaticObjectBegin || kind == kTVMFFIStr ||
+                          kind == kTVMFFIBytes || kind == kTVMFFIBigInt;
+    if (is_plain) return Hash(key);
+    auto known = bound_.find(key.as<Object>());
+    if (known != bound_.end()) return known->second;
+    const bool is_itself =
+        kind == kTVMFFIFunction || kind == kTVMFFIModule ||
+        (kind >= kTVMFFIDynObjectBegin &&
+         CompareKind(kind, "StructuralHash") == kTVMFFISEqHashKindUniqueInstance);
+    return is_itself ? std::optional(Payload(key)) : std::nullopt;
   }
 
   uint64_t HashTensor(const DLTensor& tensor) const {

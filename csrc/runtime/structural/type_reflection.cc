@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/core/error.h"
+#include "runtime/core/fork.h"
 #include "runtime/core/type_registry.h"
 
 namespace graphffi::runtime {
@@ -55,9 +56,10 @@ struct ReflectionTable {
 };
 
 ReflectionTable& Reflections() {
-  static ReflectionTable* table = new ReflectionTable();
+  static ReflectionTable* table = NewUsableAfterFork<ReflectionTable, &Reflections>();
   return *table;
 }
+[[maybe_unused]] const ReflectionTable& reflections_as_loaded = Reflections();
 
 TVMFFIFieldInfo KeepField(const TVMFFIFieldInfo& field) {
   TVMFFIFieldInfo kept = field;

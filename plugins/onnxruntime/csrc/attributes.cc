@@ -2,6 +2,7 @@
 #include "attributes.h"
 
 #include <cmath>
+#include <cstdio>
 #include <utility>
 
 #include "call/convert.h"
@@ -73,12 +74,13 @@ class Reader {
   void CheckFixed(const NodeText::Value& value) {
     const Item& item = ItemOf(value);
     const std::string found = TextOf(item.value);
-    if (found == value.text) return;
-    if (value.bank == 'f') {
+    bool is_as_exported = found == value.text;
+    if (value.bank == 'f') {  // whose text is rounded
       const auto expected = graphffi::ReadTextNumber<double>("fixed", value.text);
       const auto number = item.value.cast<double>();
-      if (number == expected || (std::isnan(number) && std::isnan(expected))) return;
+      is_as_exported = number == expected || (std::isnan(number) && std::isnan(expected));
     }
+    if (is_as_exported) return;
     Fail(text_, *item.name, "'" + value.text + "', as in the call by which the model was exported",
          "'" + found + "'");
   }
@@ -115,8 +117,10 @@ class Reader {
   static std::string TextOf(const Any& value) {
     const TVMFFIAny view = graphffi::ToAny(value);
     if (const auto text = graphffi::TextOf(view)) return std::string(*text);
-    return view.type_index == kTVMFFIInt ? std::to_string(view.v_int64)
-                                         : std::to_string(view.v_float64);
+    if (view.type_index == kTVMFFIInt) return std::to_string(view.v_int64);
+    char digits[32];
+    std::snprintf(digits, sizeof(digits), "%.9g", view.v_float64);  // ONNX has floats of 32 bits
+    return digits;
   }
 
   void Add(std::vector<Item>* bank, const NodeText::Attribute& attribute, Any value) {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // extra/dataclass.h, and the runtime's part of it.
 #include <tvm/ffi/extra/dataclass.h>
+#include <tvm/ffi/extra/stl.h>
 #include <tvm/ffi/reflection/access_path.h>
 
 #include <cmath>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "header.h"
 
@@ -56,6 +59,56 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def(type_attr::kHash.name, [](const ModuloObj* self, Function hash) {
         return hash(self->value % 10).cast<int64_t>();
       });
+}
+
+/// Its getters make what they give: nothing else keeps it.
+class RowsObj : public Object {
+ public:
+  std::vector<int64_t> first, second;
+  std::string note, unit;
+  RowsObj() = default;
+  RowsObj(std::vector<int64_t> first, std::vector<int64_t> second, std::string unit)
+      : first(std::move(first)),
+        second(std::move(second)),
+        note("a text that is too long to be kept in place"),
+        unit(std::move(unit)) {}
+  static constexpr bool _type_mutable = true;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("test.dataclass.Rows", RowsObj, Object);
+};
+Any Rows(const char* unit) {
+  return ObjectRef(make_object<RowsObj>(std::vector<int64_t>{1, 2, 3},
+                                        std::vector<int64_t>{7, 8, 9}, unit));
+}
+Any Nested(Any value, int levels) {
+  for (int i = 0; i < levels; ++i) value = Array<Any>{value};
+  return value;
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  refl::ObjectDef<RowsObj>()
+      .def_rw("first", &RowsObj::first)
+      .def_rw("second", &RowsObj::second)
+      .def_rw("note", &RowsObj::note)
+      .def_rw("unit", &RowsObj::unit);
+}
+
+TEST(fields_that_getters_make_are_copied_and_compared_each) {
+  const char* units[] = {"kilometres, which are long", "centimetres, which are not"};
+  const Any copy = DeepCopy(Rows(units[0]));
+  CHECK(copy.as<RowsObj>()->first == (std::vector<int64_t>{1, 2, 3}));
+  CHECK(copy.as<RowsObj>()->second == (std::vector<int64_t>{7, 8, 9}));
+  for (int levels : {0, 14, 15, 40}) {
+    CHECK(RecursiveEq(Nested(Rows(units[0]), levels), Nested(Rows(units[0]), levels)));
+    CHECK(!RecursiveEq(Nested(Rows(units[0]), levels), Nested(Rows(units[1]), levels)));
+    CHECK(RecursiveGt(Nested(Rows(units[0]), levels), Nested(Rows(units[1]), levels)));
+  }
+}
+
+TEST(shared_values_are_no_cycle) {
+  const Array<Any> a{1}, b{1};
+  for (int levels : {0, 14, 15, 40}) {
+    CHECK(RecursiveLe(Nested(Array<Any>{a, a}, levels), Nested(Array<Any>{b, b}, levels)));
+  }
 }
 
 TEST(repr_is_that_of_python) {

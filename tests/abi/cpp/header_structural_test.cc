@@ -100,6 +100,52 @@ TEST(bound_variables_compare_by_where_they_are_used) {
   CheckDiffer(Lambda({x}, x), Lambda({y}, x));
 }
 
+class BindObj : public Object {
+ public:
+  Any var, value;
+  BindObj(Any var, Any value) : var(std::move(var)), value(std::move(value)) {}
+  static constexpr TVMFFISEqHashKind _type_s_eq_hash_kind = kTVMFFISEqHashKindTreeNode;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("test.structural.Bind", BindObj, Object);
+};
+Any Bind(Any var, Any value) {
+  return ObjectRef(make_object<BindObj>(std::move(var), std::move(value)));
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  refl::ObjectDef<BindObj>(refl::init(false))
+      .def_ro("var", &BindObj::var, refl::AttachFieldFlag::SEqHashDefSimple())
+      .def_ro("value", &BindObj::value);
+}
+
+TEST(variables_as_keys_have_the_hash_of_their_partners) {
+  const Any v = Var("v"), w = Var("w");
+  CheckEqual(Array<Any>{Bind(v, 5), Map<Any, Any>{{v, 6}}},
+             Array<Any>{Bind(w, 5), Map<Any, Any>{{w, 6}}});
+  CheckEqual(Map<Any, Any>{{1, Bind(v, 5)}, {v, 6}}, Map<Any, Any>{{1, Bind(w, 5)}, {w, 6}});
+  const Any a = Map<Any, Any>{{v, v}}, b = Map<Any, Any>{{v, w}};
+  CHECK(StructuralEqual::Equal(a, b, /*map_free_vars=*/true));
+  CHECK_EQ(StructuralHash::Hash(a, true), StructuralHash::Hash(b, true));
+  CheckDiffer(Map<Any, Any>{{1, v}, {2, w}}, Map<Any, Any>{{1, w}, {2, v}});
+}
+
+TEST(free_variables_are_not_bound_to_others_later) {
+  const Any v = Var("v"), w = Var("w");
+  CHECK(!StructuralEqual()(Array<Any>{v, Bind(v, v)}, Array<Any>{v, Bind(w, w)}));
+  CHECK(!StructuralEqual()(Array<Any>{v, Bind(v, 0), v}, Array<Any>{v, Bind(w, 0), w}));
+  CheckEqual(Array<Any>{v, Bind(w, 0), w}, Array<Any>{v, Bind(w, 0), w});
+}
+
+TEST(values_may_be_nested_deeply) {
+  Any a = 1, b = 1, other = 2;
+  for (int i = 0; i < 5000; ++i) {
+    a = Array<Any>{a};
+    b = Array<Any>{b};
+    other = Array<Any>{other};
+  }
+  CHECK(StructuralEqual()(a, b) && !StructuralEqual()(a, other));
+  CHECK_EQ(StructuralHash()(a), StructuralHash()(b));
+}
+
 TEST(first_mismatch_is_a_pair_of_paths) {
   ObjectRef x = Var("x");
   auto mismatch = StructuralEqual::GetFirstMismatch(Lambda({x}, Array<Any>{x, 1}),

@@ -142,6 +142,12 @@ TEST(strided_views_share_the_memory) {
   Shape strides{1, 3};
   TensorView transposed = TensorView(tensor).as_strided(shape, strides);
   CHECK(!transposed.IsContiguous() && transposed.size(0) == 3);
+  DLTensor moved = *tensor.operator->();
+  moved.byte_offset = 8;
+  TensorView view = TensorView(&moved).as_strided(shape, strides, 1);
+  CHECK(view.data_ptr() == static_cast<char*>(tensor.data_ptr()) + 12 && view.byte_offset() == 0);
+  CHECK_EQ(Message([&] { tensor.as_strided({2}, {1}, -1); }),
+           std::string("ValueError: as_strided: expected an offset of 0 or more elements, got -1"));
 }
 
 TEST(kernels_take_owned_tensors_and_views) {

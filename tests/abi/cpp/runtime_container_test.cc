@@ -87,6 +87,7 @@ TEST(list_is_changed_in_place) {
   Call("ffi.ListInsert", {it, Int(11), Int(11)});
   Call("ffi.ListErase", {it, Int(1)});
   CHECK_EQ(Numbers(list), std::string("0 2 3 4 5 6 7 8 9 10 11 "));
+  Call("ffi.ListEraseRange", {it, Int(20), Int(20)});
   Call("ffi.ListEraseRange", {it, Int(2), Int(9)});
   CHECK_EQ(Numbers(list), std::string("0 2 10 11 "));
   CHECK_EQ(Call("ffi.ListPop", {it, Int(1)}).value.v_int64, int64_t{2});

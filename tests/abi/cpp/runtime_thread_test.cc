@@ -193,6 +193,9 @@ TEST(imports_of_all_threads_are_kept) {
 }
 
 static void LookUp() {
+  static std::atomic<int> num_modules{0};
+  const std::string prefix = "test.fork." + std::to_string(num_modules++) + ".";
+  if (IsBundled()) Call("ffi.SystemLib", {RawStr(prefix.c_str())});  // apache's hangs in the child
   const TVMFFIByteArray name = {"ffi.Array", 9}, key = {"ffi.Function", 12},
                         attr = {"__any_hash__", 12};
   TVMFFIObjectHandle function = nullptr;
@@ -213,6 +216,11 @@ static void RegisterInChild() {
   const int32_t index = TVMFFITypeGetOrAllocIndex(&key, -1, 1, 0, 1, kTVMFFIObject);
   const TVMFFIAny value = Int(1);
   rc |= TVMFFITypeRegisterAttr(index, &attr, &value);
+  if (IsBundled()) {
+    Value a = Call("ffi.SystemLib", {RawStr("test.child.a.")});
+    Value b = Call("ffi.SystemLib", {RawStr("test.child.b.")});
+    Call("ffi.ModuleImportModule", {a.value, b.value});
+  }
   _exit(rc);
 }
 

@@ -63,12 +63,13 @@ class SeqBaseObj : public Object, public TVMFFISeqCell {
     CheckIndex(index);
     Erase(static_cast<size_t>(index), static_cast<size_t>(index) + 1);
   }
-  /// \throws Error(IndexError) unless 0 <= first <= last <= size()
+  /// \throws Error(IndexError) unless 0 <= first <= last <= size(), or they are equal
   void erase(int64_t first, int64_t last) {
+    if (first == last) return;
     if (first < 0 || first > last || last > TVMFFISeqCell::size) {
       TVM_FFI_THROW(IndexError) << "cannot erase [" << first << ", " << last << ") of " << size();
     }
-    if (first != last) Erase(static_cast<size_t>(first), static_cast<size_t>(last));
+    Erase(static_cast<size_t>(first), static_cast<size_t>(last));
   }
 
   // The following need room: capacity is not checked.

@@ -133,18 +133,21 @@ class TensorAccess {
 };
 
 /// tensor with another shape and strides, moved by so many elements. shape and strides are
-/// borrowed.
+/// borrowed. \throws Error(ValueError) for a negative offset
 inline DLTensor StridedPrototype(const DLTensor& tensor, ShapeView shape, ShapeView strides,
                                  int64_t element_offset) {
   DLTensor prototype = tensor;
   prototype.shape = const_cast<int64_t*>(shape.data());
   prototype.strides = const_cast<int64_t*>(strides.data());
   prototype.ndim = static_cast<int32_t>(shape.size());
-  uint64_t bytes = GetDataSize(element_offset, tensor.dtype);
+  if (TVM_FFI_PREDICT_FALSE(element_offset < 0)) {
+    TVM_FFI_THROW(ValueError) << "as_strided: expected an offset of 0 or more elements, got "
+                              << element_offset;
+  }
+  prototype.byte_offset += GetDataSize(element_offset, tensor.dtype);
   if (IsDirectAddressDevice(tensor.device)) {
-    prototype.data = static_cast<char*>(prototype.data) + bytes;
-  } else {
-    prototype.byte_offset += bytes;
+    prototype.data = static_cast<char*>(prototype.data) + prototype.byte_offset;
+    prototype.byte_offset = 0;
   }
   return prototype;
 }
