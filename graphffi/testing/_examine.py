@@ -18,7 +18,7 @@ from .._frameworks.plugins import PLUGINS
 from . import _steps
 from ._case import Case
 from ._generate import Generator, given_cases
-from ._gradient import check_gradient, check_tangent
+from ._gradient import check_gradient, check_tangent, differentiable
 from ._guarded import Outcome, guarded_call, kind_of, try_call
 from ._leaks import errors, leaks
 
@@ -185,9 +185,12 @@ class Examination:
             for case in cases:
                 yield step.__name__, partial(self._run, step, case)
         if pure and cases:
-            yield "order", partial(self._run, _steps.order, cases[0], cases)
+            yield "order", partial(self._run_all, _steps.order, cases)
             if self._fresh is not None:
-                yield "fresh", partial(self._run, _steps.fresh, cases[-1], cases, self._fresh)
+                yield "fresh", partial(self._run_all, _steps.fresh, cases, self._fresh)
+            else:
+                text = "not checked, because threads run where the module is imported"
+                self._say("note", text=f"fresh: {text}")
             yield "threads", partial(self._run, _steps.threads, _widest(cases))
             yield "attributes", partial(self._attributes, cases)
             yield "leaks", partial(self._run, leaks, _smallest(cases))
@@ -207,7 +210,9 @@ class Examination:
                 yield path.name, partial(self._path, path, cases)
         if self._options.device == "cpu":
             for plugin in plugins:
-                yield from self._rule_steps(plugin, cases)
+                (eager,) = (path for path in paths if path.name == plugin.NAME)
+                taken = [case for case in cases if eager.takes(self._op, case)]
+                yield from self._rule_steps(plugin, taken)
         slow = [path for path in paths if path.is_slow]
         if slow and (self._wrong or self._options.skip):
             names = ", ".join(path.name for path in slow)
@@ -235,6 +240,18 @@ class Examination:
             except Exception as error:
                 problems = [("error", f"{type(error).__name__}: {error}")]
             self._found(name, self._own, case, problems)
+
+    def _run_all(self, step: Callable[..., Any], cases: list[Case], *rest: Any) -> None:
+        """Runs a step that compares calls with each other, and says which case is wrong."""
+        name, right = step.__name__, [case for case in cases if case not in self._wrong]
+        if not right or not self._begin(name, right[0]):
+            return
+        try:
+            problems = list(step(self._op, right, self._outcomes, *rest))
+        except Exception as error:
+            problems = [("error", f"{type(error).__name__}: {error}", right[0])]
+        for kind, text, case in problems:
+            self._found(name, self._own, case, [(kind, text)])
 
     def _attributes(self, cases: list[Case]) -> None:
         for name, case in _steps.ignored_attributes(
@@ -277,11 +294,17 @@ class Examination:
         return case in self._outcomes
 
     def _rule(self, path: str, rule: Callable[..., Any], cases: list[Case]) -> None:
-        for case in _steps.differentiable(cases):
+        chosen = differentiable(cases, self._outcomes)
+        if not chosen:
+            text = "no input has operands and finite results of floats of 16 bits or more"
+            self._say("note", text=f"{path}: not checked: {text}")
+        for case in chosen:
+            if not self._has_time(0.0, path):
+                return
             if case in self._wrong or not self._begin(path, case, compiles=True):
                 continue
             try:
-                problems = rule(self._op, case)
+                problems = rule(self._op, case, self._outcomes[case])
             except Exception as error:
                 kind = "tangent" if path.endswith("jvp") else "gradient"
                 problems = [(kind, f"{type(error).__name__}: {_short(error)}")]

@@ -8,7 +8,6 @@ import json
 import math
 import os
 import selectors
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,8 +19,9 @@ from .._definition.op import Op, check_op
 from .._frameworks.plugins import PLUGINS
 from .._values.runtime import runtime_info
 from ._device import is_known
+from ._processes.ending import how_it_ended
 from ._processes.hang import Limit
-from ._report import Finding, Report, script_of
+from ._report import FEWER_THREADS, Finding, Report, script_of
 
 _MOST_CRASHES: Final = 8
 _LEAST_SECONDS: Final = 3.0  # that each process has
@@ -169,7 +169,7 @@ class _Check:
         end = max(self._end, time.monotonic() + _LEAST_SECONDS)
         options = {**self._options, "end": end, "skip": [*skip]}
         asked = {"target": self._target, "options": options, "path": sys.path}
-        environment = {**os.environ, "GRAPHFFI_RUNTIME": runtime_info().path}
+        environment = {**FEWER_THREADS, **os.environ, "GRAPHFFI_RUNTIME": runtime_info().path}
         environment["GRAPHFFI_DEBUG"] = str(int(is_debugging))
         command = [sys.executable, "-m", "graphffi.testing"]
         with (
@@ -243,10 +243,11 @@ class _Check:
         step, case = json.loads(last["key"])
         self._num_ended += step == "numpy"  # whose case no process counts
         hangs = "hangs" in last
-        name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
         problem = "expected the call to return, got "
         problem += (
-            f"none in {last['patience']:.0f} s" if hangs else f"{name} {_last_line(text)}".strip()
+            f"none in {last['patience']:.0f} s"
+            if hangs
+            else f"{how_it_ended(status)} {_last_line(text)}".strip()
         )
         self._add(
             {

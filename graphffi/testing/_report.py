@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
+
+FEWER_THREADS: Final = {"OPENBLAS_NUM_THREADS": "1"}
+"""The environment in which the import of NumPy starts no threads, which a fork would not have."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +73,10 @@ def _counted(count: int, noun: str) -> str:
 
 def script_of(target: dict[str, Any], step: str, case: dict[str, Any]) -> str:
     """A script that runs a step of a check again, in its own process."""
-    debug = "import os\n\nos.environ['GRAPHFFI_DEBUG'] = '1'\n" if step == "debug" else ""
+    environment = {"debug": {"GRAPHFFI_DEBUG": "1"}, "fresh": FEWER_THREADS}.get(step)
+    begin = f"import os\n\nos.environ.update({environment!r})\n" if environment else ""
     return (
-        f"{debug}from graphffi.testing import reproduce\n"
+        f"{begin}from graphffi.testing import reproduce\n"
         f"reproduce({json.dumps(target)}, {step!r},\n"
         f"          {case!r})"
     )

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from ._processes.fresh import FreshProcess
 
     Problems = Iterator[tuple[str, str]]
+    CaseProblems = Iterator[tuple[str, str, Case]]
     Outcomes = Mapping[Case, Outcome]
 
 _NUM_THREADS: Final = 8
 _NAME: Final = r"[A-Za-z]\w*"
-_FLOATS: Final = ("float64", "float32")
 
 
 def call_op(op: Op, case: Case) -> list[numpy.ndarray]:
@@ -108,25 +108,26 @@ def repeat(op: Op, case: Case, outcomes: Outcomes) -> Problems:
         yield "out of bounds", f"{text}, by what lies beside the operands: it reads outside of them"
 
 
-def order(op: Op, case: Case, outcomes: Outcomes, cases: Sequence[Case]) -> Problems:
+def order(op: Op, cases: Sequence[Case], outcomes: Outcomes) -> CaseProblems:
     """Calls with other arguments in between, unless the op refuses them."""
     for other in cases:
         try_call(op, replace(other, seed=other.seed + 1))
     for one in cases[:8]:
         again, first = guarded_call(op, one), outcomes[one]
         if text := difference(first.arrays, again.arrays, first.names):
-            yield "state", f"{text} after calls with other arguments"
+            yield "state", f"{text} after calls with other arguments", one
             return
 
 
-def fresh(
-    op: Op, case: Case, outcomes: Outcomes, cases: Sequence[Case], process: FreshProcess
-) -> Problems:
+def fresh(op: Op, cases: Sequence[Case], outcomes: Outcomes, process: FreshProcess) -> CaseProblems:
     """Compares with calls in another order, the first of which is the kernel's first at all."""
     chosen = [c for c in reversed(cases) if c.size > 0][:8]
-    for one, got in zip(chosen, process.run(chosen) or (), strict=False):
+    for one, got in zip(chosen, process.run(chosen), strict=False):
+        if isinstance(got, str):
+            yield "state", f"expected what it gives after other calls, got {got}", one
+            return
         if text := difference(got, outcomes[one].arrays, outcomes[one].names):
-            yield "state", f"{text} after calls with other arguments"
+            yield "state", f"{text} after calls with other arguments", one
             return
 
 
@@ -275,15 +276,3 @@ def ignored_attributes(
 def _are_equal(found: Sequence[Outcome]) -> bool:
     texts = [[(a.shape, str(a.dtype), a.tobytes()) for a in outcome.arrays] for outcome in found]
     return all(text == texts[0] for text in texts)
-
-
-def differentiable(cases: Sequence[Case]) -> list[Case]:
-    """Small cases whose gradients finite differences can tell, those of float64 first."""
-    found = []
-    for case in cases:
-        kinds = {v.dtype for v in case.views()} - {"int32", "int64", "bool"}
-        is_plain = all(v.strides is None for v in case.views())
-        if is_plain and 0 < case.size <= 4096 and kinds and kinds <= set(_FLOATS):
-            found.append(case)
-    small = sorted(found, key=lambda c: (any(v.dtype == "float32" for v in c.views()), c.size))
-    return small[:6]
