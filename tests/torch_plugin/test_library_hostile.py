@@ -53,6 +53,12 @@ class Quotient(torch.nn.Module):
         return x // y
 
 
+class Logarithm(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        torch.ops.aten._assert_async.msg((x > 0).all(), "x has to be positive")
+        return x.log()
+
+
 def product(seed: int) -> tuple[Product, torch.export.ExportedProgram]:
     torch.manual_seed(seed)
     model = Product().eval().requires_grad_(False)
@@ -65,7 +71,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     outer = torch.export.export(Outer(), (torch.rand(5),), dynamic_shapes=({0: size},))
     integers = torch.ones(2, QUOTIENTS, dtype=torch.int64)
     quotient = torch.export.export(Quotient(), tuple(integers))
-    programs = {"main": product(0)[1], "outer": outer, "quotient": quotient}
+    logarithm = torch.export.export(Logarithm(), (torch.ones(5),))
+    programs = {"main": product(0)[1], "outer": outer, "quotient": quotient, "log": logarithm}
     made = tmp_path_factory.mktemp("hostile") / "model.so"
     graphffi_torch.to_library(programs, made, weights="file")
     return made
@@ -81,6 +88,13 @@ def copied(path: Path, tmp_path: Path) -> Path:
 
 X = np.ones((3, 64), np.float32)
 
+
+def test_an_assertion_of_the_program_is_its_error(path: Path) -> None:
+    log = graphffi.load_module(path).log
+    x = torch.arange(1.0, 6)
+    torch.testing.assert_close(log(x), x.log())
+    with pytest.raises(RuntimeError, match="x has to be positive"):
+        log(x - 1)
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
 def test_a_truncated_library_is_refused(copied: Path, share: float) -> None:
