@@ -219,7 +219,7 @@ class Parser {
 /// Writes one value.
 class Writer {
  public:
-  explicit Writer(ffi::Optional<int> indent) : indent_(indent.value_or(-1)) {}
+  explicit Writer(ffi::Optional<int> indent) : indent_(indent.value_or(0)) {}
 
   std::string Write(const Any& value) {
     WriteValue(value);
@@ -299,7 +299,7 @@ class Writer {
       separator = ",";
       NewLine(depth_);
       out_ += EscapeStringJSON(*name);
-      out_ += indent_ < 0 ? ":" : ": ";
+      out_ += indent_ == 0 ? ":" : ": ";
       WriteValue(value);
     }
     if (!entries.empty()) NewLine(depth_ - 1);
@@ -307,12 +307,12 @@ class Writer {
   }
 
   void NewLine(int depth) {
-    if (indent_ < 0) return;
+    if (indent_ == 0) return;
     out_ += '\n';
-    out_.append(static_cast<size_t>(indent_) * static_cast<size_t>(depth), ' ');
+    if (indent_ > 0) out_.append(static_cast<size_t>(indent_) * static_cast<size_t>(depth), ' ');
   }
 
-  int indent_;
+  int indent_;  // 0: all in one line; negative: lines without it
   int depth_ = 0;
   std::string out_;
 };
