@@ -17,9 +17,9 @@ namespace graphffi::bindings {
 
 namespace {
 
-/// Exceptions that travel as error objects: by error, as long as its extra_context. An error that is
-/// in here was made below, so nobody else's extra_context is ever read. Never destroyed: errors may
-/// outlive Python.
+/// Exceptions that travel as error objects: by error, as long as its extra_context. An error that
+/// is in here was made below, so nobody else's extra_context is ever read. Never destroyed: errors
+/// may outlive Python.
 class KeptExceptions {
  public:
   static KeptExceptions& Get() {

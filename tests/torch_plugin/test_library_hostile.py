@@ -96,6 +96,7 @@ def test_an_assertion_of_the_program_is_its_error(path: Path) -> None:
     with pytest.raises(RuntimeError, match="x has to be positive"):
         log(x - 1)
 
+
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
 def test_a_truncated_library_is_refused(copied: Path, share: float) -> None:
     content = copied.read_bytes()

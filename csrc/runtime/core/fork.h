@@ -9,8 +9,8 @@
 namespace graphffi::runtime {
 
 /// The table that `kGet` gives, for the rest of the process. No other lock is taken, and nothing is
-/// called, while its `mutex` is locked. The runtime makes its tables as it is loaded: fork locks those
-/// last, after the locks of libraries that call the runtime while they hold one.
+/// called, while its `mutex` is locked. The runtime makes its tables as it is loaded: fork locks
+/// those last, after the locks of libraries that call the runtime while they hold one.
 template <typename Table, Table& (*kGet)()>
 Table* NewUsableAfterFork() {
   pthread_atfork([] { kGet().mutex.lock(); }, [] { kGet().mutex.unlock(); },

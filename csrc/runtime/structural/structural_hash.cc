@@ -108,10 +108,9 @@ class Hasher {
     if (is_plain) return Hash(key);
     auto known = bound_.find(key.as<Object>());
     if (known != bound_.end()) return known->second;
-    const bool is_itself =
-        kind == kTVMFFIFunction || kind == kTVMFFIModule ||
-        (kind >= kTVMFFIDynObjectBegin &&
-         CompareKind(kind, "StructuralHash") == kTVMFFISEqHashKindUniqueInstance);
+    const bool is_itself = kind == kTVMFFIFunction || kind == kTVMFFIModule ||
+                           (kind >= kTVMFFIDynObjectBegin && CompareKind(kind, "StructuralHash") ==
+                                                                 kTVMFFISEqHashKindUniqueInstance);
     return is_itself ? std::optional(Payload(key)) : std::nullopt;
   }
 

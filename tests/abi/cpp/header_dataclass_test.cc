@@ -76,8 +76,8 @@ class RowsObj : public Object {
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("test.dataclass.Rows", RowsObj, Object);
 };
 Any Rows(const char* unit) {
-  return ObjectRef(make_object<RowsObj>(std::vector<int64_t>{1, 2, 3},
-                                        std::vector<int64_t>{7, 8, 9}, unit));
+  return ObjectRef(
+      make_object<RowsObj>(std::vector<int64_t>{1, 2, 3}, std::vector<int64_t>{7, 8, 9}, unit));
 }
 Any Nested(Any value, int levels) {
   for (int i = 0; i < levels; ++i) value = Array<Any>{value};

@@ -43,8 +43,7 @@ TEST(json_is_indented_when_asked_for) {
   json::Object object{{"a", json::Array{1, 2}}, {"b", json::Object{{"c", 3}}}};
   CHECK_EQ(std::string(json::Stringify(object, 2)),
            std::string("{\n  \"a\": [\n    1,\n    2\n  ],\n  \"b\": {\n    \"c\": 3\n  }\n}"));
-  CHECK_EQ(std::string(json::Stringify(object, 0)),
-           std::string("{\"a\":[1,2],\"b\":{\"c\":3}}"));
+  CHECK_EQ(std::string(json::Stringify(object, 0)), std::string("{\"a\":[1,2],\"b\":{\"c\":3}}"));
   CHECK_EQ(std::string(json::Stringify(json::Array{1, 2}, -1)), std::string("[\n1,\n2\n]"));
 }
 

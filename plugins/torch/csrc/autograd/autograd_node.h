@@ -25,8 +25,8 @@ void ForEachTensor(const c10::IValue& value, const Visit& visit) {
   }
 }
 
-/// Whether a tensor may be in the memory of another: always, for tensors of torch.func, which do not
-/// say where they are.
+/// Whether a tensor may be in the memory of another: always, for tensors of torch.func, which do
+/// not say where they are.
 inline bool MayShareMemory(const at::Tensor& a, const at::Tensor& b) {
   return !a.has_storage() || !b.has_storage() || a.is_alias_of(b);
 }
