@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 from ._build.compile import build_library
 from ._build.config import include_path as include_path
 from ._definition.recipe import Recipe
+from ._kernels.factory_sources import note_library, noted_files
 from ._values.cuda import cuda_module as cuda_module
 from ._values.module import Module, as_module, load_module
 
@@ -104,7 +105,10 @@ def build(
         ),
     )
     folder = None if build_directory is None else Path(build_directory)
-    return str(build_library(recipe, folder, verbose=verbose))
+    with noted_files() as noted:
+        library = str(build_library(recipe, folder, verbose=verbose))
+    note_library(library, noted)
+    return library
 
 
 def load(name: str, sources: _Paths, **options: Unpack[_Options]) -> Module:

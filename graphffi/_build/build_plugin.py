@@ -79,7 +79,7 @@ def _built(what: str, *options: str) -> Iterator[Path]:
     tools = {name: _find_tool(name) for name in ("cmake", "ninja")}
     cache = plugin_cache()
     make_folder(cache)
-    with tempfile.TemporaryDirectory(dir=cache) as scratch:
+    with tempfile.TemporaryDirectory(dir=cache, prefix="building-") as scratch:
         made, build = Path(scratch, "made"), str(Path(scratch, "build"))
         configure = [
             *(tools["cmake"], "-S", str(_source()), "-B", build, "-G", "Ninja"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import math
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from .cache import OBJECTS
 from .location import cache_folder, plugin_cache
 from .._command.outcome import Outcome
 
+# Names of what is kept: others may have files of their own in the folder.
+_KEPT: Final = re.compile(r".+-[0-9a-f]{16}(\.[\w.]+)?|building-\w+")
 # Another process may be about to load what it was just given.
 _IN_USE_SECONDS: Final = 600
 
@@ -73,7 +76,7 @@ def _entries(folder: Path) -> Iterator[Entry]:
     for path in folder.iterdir():
         if path.name == OBJECTS:
             yield from _entries(path)
-        else:
+        elif _KEPT.fullmatch(path.name):
             files = [path, *path.rglob("*")] if path.is_dir() else [path]
             try:
                 size = sum(file.stat().st_size for file in files if file.is_file())

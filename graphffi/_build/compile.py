@@ -39,7 +39,7 @@ def build_library(recipe: Recipe, opt_folder: Path | None, *, verbose: bool) -> 
     key = hash_of(FORMAT, repr(recipe), repr(toolchain))
     with (
         locked(cache / f"{recipe.name}-{key}.lock"),
-        tempfile.TemporaryDirectory(dir=cache, prefix=f"{recipe.name}-") as name,
+        tempfile.TemporaryDirectory(dir=cache, prefix="building-") as name,
     ):
         build = _Build(recipe, toolchain, Path(name), verbose)
         library = build.link(build.compile_all())

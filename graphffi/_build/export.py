@@ -115,7 +115,16 @@ def _save(module: Module) -> _Node:
 
 
 def _code(file: str, way: Sequence[int]) -> bytes:
-    """Return the file of a library: one that was loaded, or one that is embedded in it."""
+    """Return the file of a library: one that was loaded, or one that is embedded in it.
+
+    Raises:
+        RuntimeError: If another library has taken the file's place since.
+    """
+    if not _core.is_library_current(file):
+        raise RuntimeError(
+            f"graphffi.cpp.export_library: cannot pack {file!r}: expected the file in use, got a "
+            "newer one; load it with graphffi.load_module"
+        )
     nodes = _unpack(file)
     place = 0
     for index in way:

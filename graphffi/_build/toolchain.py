@@ -30,11 +30,16 @@ _C_CFLAGS: Final = ("-O2", "-fPIC")
 _CUDA_CFLAGS: Final = ("-std=c++17", "-O2", "-Xcompiler", "-fPIC,-fvisibility=hidden")
 # Libraries have the signatures of their exported functions, which adapters read.
 _DEFINES: Final = ("-DTVM_FFI_DLL_EXPORT_INCLUDE_METADATA=1",)
+# Where compilers look for files, and further flags.
+_VARIABLES: Final = (
+    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH"),
+    *("GCC_EXEC_PREFIX", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"),
+)
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """The compilers, with what they say of their version."""
+    """The compilers, with what they say of their version, and the variables that they read."""
 
     cxx: tuple[str, ...]
     cc: tuple[str, ...]
@@ -52,7 +57,7 @@ class Toolchain:
         cc = find_compiler("CC") if recipe.uses_c else ()
         nvcc = find_compiler("NVCC") if recipe.uses_cuda else ()
         tools = (cxx, cc, nvcc)
-        return Toolchain(*tools, tuple(version_of(tool) for tool in tools if tool))
+        return Toolchain(*tools, (*(version_of(tool) for tool in tools if tool), variables()))
 
     def compile_command(self, recipe: Recipe, suffix: str) -> list[str]:
         """Compile a file of a kind, whose path and the output's are still to be added."""
@@ -108,10 +113,18 @@ def num_jobs() -> int:
     return int(asked)
 
 
+def variables() -> str:
+    """Return the environment variables that compilers read, those which are set."""
+    return repr({name: os.environ[name] for name in _VARIABLES if name in os.environ})
+
+
 @functools.lru_cache(maxsize=64)
 def version_of(command: tuple[str, ...]) -> str:
-    """Return what a compiler says of its version."""
-    return output_of([*command, "--version"]).stdout
+    """Return what a compiler says of its version; of a script that calls one, also its text."""
+    version = output_of([*command, "--version"]).stdout
+    with Path(shutil.which(command[0]) or command[0]).open("rb") as file:
+        script = file.read() if file.read(2) == b"#!" else b""
+    return version + script.decode(errors="backslashreplace")
 
 
 def output_of(
@@ -151,7 +164,14 @@ def linked_files(flags: Sequence[str]) -> list[str]:
         elif option.startswith("-l"):
             names.append(option[2:])
         else:
-            paths += [word, word.partition("=")[2]]  # such as --version-script=file
-    for folder in folders:
-        paths += [f"{folder}/lib{name}.{ending}" for name in names for ending in ("so", "a")]
+            paths += named_files(word)
+    for folder in (*folders, *filter(None, os.environ.get("LIBRARY_PATH", "").split(":"))):
+        for name in names:
+            files = [name[1:]] if name.startswith(":") else [f"lib{name}.so", f"lib{name}.a"]
+            paths += [f"{folder}/{file}" for file in files]
     return [os.path.abspath(path) for path in paths if os.path.isfile(path)]
+
+
+def named_files(flag: str) -> list[str]:
+    """Return what may be a file in a flag: itself, or such as @file and --version-script=file."""
+    return [flag, flag.removeprefix("@"), flag.partition("=")[2]]

@@ -150,7 +150,10 @@ def _blocks(
         named, kernels = first, _kernels_of(libraries, described)
     elif not libraries:
         described, left_out = definitions_of_library(load_module(first))
-        kernels = {name: f"{_variable(0)}.{name}" for name in described}
+        kernels = {
+            name: f"{_variable(0)}.{op.fields.get('kernel', name)}"
+            for name, op in described.items()
+        }
         named, libraries = Path(first).name, [first]
     else:
         raise ValueError(
@@ -291,14 +294,13 @@ def _digest(text: str) -> str:
 
 
 def definitions_of_library(module: Module) -> tuple[dict[str, Described], dict[str, str]]:
-    """The op of each function that takes tensors; why there is none of the others."""
+    """Ops: those that the library describes, and functions that take tensors; why no others."""
     assert module.path is not None
     texts = op_texts(module.path)
     found: dict[str, Described] = {}
     left_out: dict[str, str] = {}
-    for name in module.function_names():
-        if not module.implements_function(name):
-            continue
+    functions = filter(module.implements_function, module.function_names())
+    for name in dict.fromkeys((*functions, *texts)):
         if not is_name(name):
             left_out[name] = "its name is no identifier of Python"
             continue

@@ -12,7 +12,6 @@ import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from .._cached import cached_property
 from .._contract.rule_text import read_rule
 from .._contract.shape_rule import call_rule
 from .._contract.symbols import UndecidedError
@@ -21,7 +20,7 @@ from .._values.describe import describe
 from .._values.device import Device
 from .._values.error import FactoryError
 from .factory_sources import noted_files
-from .factory_store import HeaderList, Store, prebuilt, prebuilt_libraries
+from .factory_store import HeaderList, Store, library_of, prebuilt, prebuilt_libraries
 from .library import hash_if_there
 
 if TYPE_CHECKING:
@@ -95,6 +94,19 @@ class _Build:
     failure: BaseException | None = None
 
 
+@dataclass(frozen=True)
+class _Inputs:
+    """All that kernels are made of beside their keys and headers, as it is when it is read.
+
+    Args:
+        depends: Hashes of files, and texts.
+        text: Identifies it in every process; None if the code has no text.
+    """
+
+    depends: tuple[str, ...]
+    text: str | None
+
+
 class Factory(Generic[K]):
     """A maker of kernels of an op, which are of the type K. Thread-safe.
 
@@ -119,13 +131,13 @@ class Factory(Generic[K]):
         self.key = key
         self.make = make
         self.files = tuple(os.path.abspath(d) for d in depends if isinstance(d, os.PathLike))
-        # Where a prebuilt grid is used, sources need not be there.
-        self.depends = tuple(
-            hash_if_there(os.path.abspath(d)) if isinstance(d, os.PathLike) else d for d in depends
-        )
+        self._texts = tuple(d for d in depends if isinstance(d, str))
+        self.depends = self._depends_now()
         self._lock = threading.Lock()
         self._keyed: dict[str, K] = {}
         self._made: dict[str, K] = {}
+        self._made_of: dict[str, str] = {}  # texts of inputs
+        self._begun_as: dict[str, str] = {}  # texts after making, to those before
         self._building: dict[str, _Build] = {}
         _factories.add(self)
 
@@ -134,13 +146,16 @@ class Factory(Generic[K]):
         """Begins error messages."""
         return f"{self.op}: factory {self.name!r}"
 
-    @cached_property
-    def identity(self) -> str | None:
-        """Identifies the code in every process; None if the code has no text."""
-        rules = read_rule((self.make, self.key))
-        if rules.unknown and not self.depends:
-            return None
-        return "\n".join((self.op, self.name, *self.depends, rules.text))
+    def _depends_now(self) -> tuple[str, ...]:
+        # Where a prebuilt grid is used, sources need not be there.
+        return (*map(hash_if_there, self.files), *self._texts)
+
+    def _inputs(self) -> _Inputs:
+        rules, depends = read_rule((self.make, self.key)), self._depends_now()
+        if rules.unknown and not depends:
+            return _Inputs(depends, None)
+        text = "\n".join((self.op, self.name, *depends, rules.text))
+        return _Inputs(depends, self._begun_as.get(text, text))
 
     def traced_text(self, *, is_prebuilt: bool) -> str | None:
         """The state of what its libraries depend on: where they are, which graphs say, and headers.
@@ -151,10 +166,17 @@ class Factory(Generic[K]):
         Returns:
             None where nobody knows: before it made the first one.
         """
-        if self.identity is None:
+        now = self._inputs().text
+        if now is None:
             return None
-        text = HeaderList.of(self.op, self.name, self.identity).text()
-        return f"{text}\n{prebuilt_libraries(self.op, self.name)}" if is_prebuilt else text
+        with self._lock:  # a file or a global may have changed since one was made
+            older = sorted(item for item in self._made_of.items() if item[1] != now)
+        inputs = sorted({now, *dict(older).values()})
+        headers = [HeaderList.of(self.op, self.name, text).text() for text in inputs]
+        if None in headers:
+            return None
+        libraries = prebuilt_libraries(self.op, self.name) if is_prebuilt else ""
+        return f"{now}\n{older}\n{headers}\n{libraries}"
 
     def key_of(
         self, definition: Interface, operands: Sequence[Any], attributes: Sequence[Any]
@@ -216,6 +238,7 @@ class Factory(Generic[K]):
         with self._lock:
             self._keyed.clear()
             self._made.clear()
+            self._made_of.clear()
 
     def forget_builds(self) -> None:
         """Forgets builds of threads that a child process does not have."""
@@ -242,32 +265,55 @@ class Factory(Generic[K]):
         title = self._title(key)
         kernel_log().info("%s: making a kernel", title)
         start = time.monotonic()
-        returned = self._obtain(key)
+        inputs = self._inputs()
+        returned = self._obtain(key, inputs)
         try:
             made = complete(returned)
         except Exception as error:
-            self._store(key).forget()
+            self._store(key, inputs).forget()
             text = error.args[0] if error.args else error
             raise FactoryError(f"{title}: {text}") from error
         kernel_log().info("%s: made in %.3f s", title, time.monotonic() - start)
         return made
 
-    def _obtain(self, key: Key) -> Any:
+    def _obtain(self, key: Key, inputs: _Inputs) -> Any:
         """The value that the factory returned, in this process or another."""
         if kept := prebuilt(self.op, self.name, key.text):
             return kept
-        if self.identity is None:
-            return self._call(key)
-        store = self._store(key)
+        self._note_inputs(key, inputs.text)
+        if inputs.text is None:
+            return self._call(key)[0]
+        store = self._store(key, inputs)
         if kept := store.read():  # also from a cache that may only be read
             return kept
         with store.locked():
-            return store.read() or store.keep(self._call(key))
+            return store.read() or self._keep(key, inputs, store)
 
-    def _store(self, key: Key) -> Store:
-        return Store.of(self.op, self.name, f"{self.identity}\n{key.text}")
+    def _keep(self, key: Key, inputs: _Inputs, store: Store) -> Any:
+        """Calls the factory, and keeps what it returned unless its files changed meanwhile."""
+        returned, headers = self._call(key)
+        now = self._inputs()
+        if now.depends != inputs.depends:
+            kernel_log().info("%s: not kept: a file changed while it was made", self._title(key))
+            self._note_inputs(key, None)
+            return returned
+        assert inputs.text is not None
+        if now.text is not None and now.text != inputs.text:
+            # The factory itself did that: it loaded modules, or remembers calls.
+            self._begun_as[now.text] = inputs.text
+        HeaderList.of(self.op, self.name, inputs.text).add(headers)
+        return store.keep(returned, headers)
 
-    def _call(self, key: Key) -> Any:
+    def _note_inputs(self, key: Key, text: str | None) -> None:
+        """Notes what a kernel is made of; None if nobody knows: it has no equal elsewhere."""
+        with self._lock:
+            self._made_of[key.text] = text or os.urandom(8).hex()
+
+    def _store(self, key: Key, inputs: _Inputs) -> Store:
+        return Store.of(self.op, self.name, f"{inputs.text}\n{key.text}")
+
+    def _call(self, key: Key) -> tuple[Any, set[str]]:
+        """What the factory returns, and the headers that it compiled."""
         title = self._title(key)
         try:
             with noted_files() as noted:
@@ -276,15 +322,14 @@ class Factory(Generic[K]):
             raise FactoryError(
                 f"{title}: expected a kernel, got {type(error).__name__}: {error}"
             ) from error
+        noted.add_library(library_of(returned)[0])
         if unknown := sorted(noted.sources - set(self.files)):
             raise FactoryError(
                 f"{title}: expected depends= to name the files that it compiles, got none for "
                 f"{', '.join(map(repr, unknown))}; pass each as a pathlib.Path: a str is not the "
                 f"name of a file here"
             )
-        if self.identity is not None:
-            HeaderList.of(self.op, self.name, self.identity).add(noted.headers)
-        return returned
+        return returned, noted.headers
 
 
 _factories: Final[weakref.WeakSet[Factory[Any]]] = weakref.WeakSet()

@@ -51,10 +51,13 @@ class Store:
         try:
             found = json.loads(self.entry.read_text())
             library, symbol = str(found["library"]), str(found["symbol"])
+            headers = dict(found["headers"])
         except (OSError, ValueError, KeyError, TypeError):
             return ""
         if Path(library).parent.name != _folder_name(hash_if_there(library)):
             return ""  # no file, or a damaged one
+        if headers != _hashes(headers):
+            return ""  # made of others
         mark_used(self.entry)
         if cache_folder() in Path(library).parents:
             mark_used(Path(library).parent)
@@ -65,8 +68,12 @@ class Store:
         with contextlib.suppress(OSError):  # none, or a cache that can't be written
             self.entry.unlink()
 
-    def keep(self, returned: Any) -> Any:
+    def keep(self, returned: Any, headers: Iterable[str]) -> Any:
         """Keeps a library by its content; others than those that `graphffi.cpp` keeps itself.
+
+        Args:
+            returned: The kernel, as a factory returns it.
+            headers: That the library includes, as they are now.
 
         Returns:
             The same kernel, in the cache.
@@ -78,13 +85,18 @@ class Store:
         kept = cache_folder() / _folder_name(digest) / os.path.basename(library)
         if hash_if_there(str(kept)) != digest:
             copy_file(library, kept)
-        write_text(self.entry, json.dumps({"library": str(kept), "symbol": symbol}))
+        entry = {"library": str(kept), "symbol": symbol, "headers": _hashes(headers)}
+        write_text(self.entry, json.dumps(entry))
         return f"{kept}::{symbol}" if symbol else str(kept)
 
 
 def _folder_name(digest: str) -> str:
     """The name of the folder in the cache for a library of that content."""
     return f"kernel-{digest[:16]}"
+
+
+def _hashes(files: Iterable[str]) -> dict[str, str]:
+    return {file: hash_if_there(file) for file in files}
 
 
 @dataclass(frozen=True)
@@ -111,7 +123,7 @@ class HeaderList:
         if headers is None:
             return None
         mark_used(self.entry)
-        states = [f"{header}: {hash_if_there(header)}" for header in sorted(headers)]
+        states = [f"{header}: {digest}" for header, digest in _hashes(sorted(headers)).items()]
         return "\n".join((str(cache_folder()), *states))
 
     def _read(self) -> set[str] | None:

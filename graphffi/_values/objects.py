@@ -9,6 +9,7 @@ import json
 import os
 import re
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Final, TypeAlias
 
 from .._build.cache import OBJECTS, is_kept, make_folder, mark_used, write_text
 from .._build.location import cache_folder
-from .._build.toolchain import output_of, version_of
+from .._build.toolchain import named_files, output_of, variables, version_of
 
 # Raised whenever the way of building changes what comes out.
 FORMAT: Final = "3"
@@ -60,9 +61,10 @@ class Unit:
             identity: of the compilers and the source.
             contents: of files.
         """
-        key = hash_of(
-            FORMAT, repr(command), *identity, _native_code(tuple(command)), _folder(command)
-        )
+        files = [file for part in command for file in named_files(part) if os.path.isfile(file)]
+        read = [contents[file] for file in files]
+        native = _native_code(tuple(command))
+        key = hash_of(FORMAT, repr(command), *identity, native, _folder(command), *read)
         return Unit(source, command, key, contents)
 
     @property
@@ -91,12 +93,31 @@ class Unit:
         found = self.place(headers)
         mark_used(self.manifest)
         mark_used(found)
-        return found if is_kept(found) else None
+        return found if is_kept(found) and not self._finds_others(headers) else None
+
+    def _finds_others(self, headers: Sequence[str]) -> bool:
+        """True if a folder that is searched earlier than a header's has one of that name now."""
+        folders = [str(self.source.parent), *_include_folders(self.command)]
+        for header in headers:
+            places = [folder for folder in folders if header.startswith(f"{folder}/")]
+            if not places:
+                continue
+            place = max(places, key=len)
+            name = header[len(place) + 1 :]
+            before = folders[: folders.index(place)]
+            if any(os.path.isfile(os.path.join(folder, name)) for folder in before):
+                return True
+        return False
 
     def compile(self, folder: Path, run: _Run) -> Path:
-        """Compile it, and keep the object in a folder of the cache."""
+        """Compile it, and keep the object in a folder of the cache.
+
+        Raises:
+            RuntimeError: if the compiler failed, or files changed while it ran.
+        """
         made = folder / f"{self.key}.o"
         rule = made.with_suffix(".d")
+        began = time.time_ns()
         paths = ["-MD", "-MF", str(rule), "-c", str(self.source), "-o", str(made)]
         run([*self.command, *paths])
         if not made.is_file():
@@ -105,10 +126,24 @@ class Unit:
                 "the compiler left alone"
             )
         headers = sorted(set(_headers(rule, folder)))
+        for file in headers:
+            self._check_unchanged(file, began)
         place = self.place(headers)
         made.replace(place)
         write_text(self.manifest, json.dumps(headers))
         return place
+
+    def _check_unchanged(self, file: str, began: int) -> None:
+        """Refuses a file of which the compiler may have read another content than was hashed."""
+        if cache_folder() in Path(file).parents or not os.path.isfile(file):
+            return  # files there only change when they were used; nvcc names a copy that is gone
+        content = content_of(Path(file))
+        is_newer = began < os.stat(file).st_mtime_ns <= time.time_ns()
+        if is_newer or content != self.contents.get(file, content):
+            raise RuntimeError(
+                f"graphffi.cpp: {file}: expected a file that stays as it is while it is compiled, "
+                "got one that changed; build again"
+            )
 
 
 def object_of(source: Path, command: Sequence[str], run: _Run) -> Path:
@@ -118,12 +153,12 @@ def object_of(source: Path, command: Sequence[str], run: _Run) -> Path:
         RuntimeError: if the cache can't be written.
     """
     contents = Contents()
-    identity = (version_of((command[0],)), str(source), contents[str(source)])
+    identity = (version_of((command[0],)), variables(), str(source), contents[str(source)])
     unit = Unit.of(source, command, identity, contents)
     if (found := unit.find()) is not None:
         return found
     make_folder(cache_folder() / OBJECTS)
-    with tempfile.TemporaryDirectory(dir=cache_folder(), prefix=f"{source.stem}-") as folder:
+    with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="building-") as folder:
         return unit.compile(Path(folder), run)
 
 
@@ -154,13 +189,17 @@ def _native_code(command: tuple[str, ...]) -> str:
     return output_of(asked).stdout
 
 
+def _include_folders(command: Sequence[str]) -> list[str]:
+    """The include paths of a command, and other files that such flags name."""
+    pairs = zip(command, [*command[1:], ""], strict=True)
+    found = ((re.match("-(I|i[a-z]+)", part), part, following) for part, following in pairs)
+    return [part[option.end() :] or following for option, part, following in found if option]
+
+
 def _folder(command: Sequence[str]) -> str:
     """The current folder, where a command has include paths that may be relative to it."""
-    for part, following in zip(command, [*command[1:], ""], strict=True):
-        option = re.match("-(I|i[a-z]+)", part)  # such as -isystem
-        if option and not (part[option.end() :] or following).startswith("/"):
-            return os.getcwd()
-    return ""
+    is_absolute = all(folder.startswith("/") for folder in _include_folders(command))
+    return "" if is_absolute else os.getcwd()
 
 
 def _headers(rule: Path, own_folder: Path) -> Iterator[str]:

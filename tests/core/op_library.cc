@@ -60,6 +60,8 @@ GRAPHFFI_EXPORT_OP(scratch, Scratch, "(Tensor x, int rows=3) -> Tensor out",
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(twice, Twice);
 extern "C" TVM_FFI_DLL_EXPORT const char __graphffi_op_twice[];
+extern "C" TVM_FFI_DLL_EXPORT const char __graphffi_op_doubled[];
+const char __graphffi_op_doubled[] = "schema: (Tensor x) -> Tensor\nshape: like(x)\nkernel: twice";
 const char __graphffi_op_twice[] = "schema: (Tensor x) -> Tensor\nshape: like(x)\nvmap: broadcast";
 GRAPHFFI_EXPORT_OP(twice_even, Twice, "(Tensor x) -> Tensor", "dims: ... [n] -> ... [n]",
                    "check: n % 2 == 0, \"operand 'x': expected an even size\"",

@@ -257,7 +257,7 @@ warnings.simplefilter("ignore")  # Python warns of fork if there are threads
 has_begun, may_end = threading.Event(), threading.Event()
 read_rule = factory.read_rule
 
-def read_slowly(rules):  # while a property is computed that is cached
+def read_slowly(rules):
     if threading.current_thread() is not threading.main_thread():
         has_begun.set()
         may_end.wait(60)

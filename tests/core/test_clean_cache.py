@@ -34,8 +34,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (entry / f"lib{days}.so").write_bytes(bytes(2**20))
         set_age(entry, days)
     (folder / "objects").mkdir()
-    (folder / "objects" / "k-00.o").write_bytes(bytes(2**20))
-    set_age(folder / "objects" / "k-00.o", 4)
+    (folder / "objects" / "k-0123456789abcdef.o").write_bytes(bytes(2**20))
+    set_age(folder / "objects" / "k-0123456789abcdef.o", 4)
     return folder
 
 
@@ -85,6 +85,21 @@ def test_the_cache_shrinks_to_a_size(cache: Path) -> None:
     assert left(cache) == set()
 
 
+def test_files_of_others_stay(cache: Path) -> None:
+    (cache / "thesis").mkdir()
+    names = ("thesis/chapter-1.txt", "notes-2026.md", "objects/own.o")
+    for name in names:
+        (cache / name).write_text("not made by graphffi")
+        set_age(cache / name, 9)
+    set_age(cache / "thesis", 9)
+    (cache / "building-k_3x9a").mkdir()  # of a build that was killed
+    set_age(cache / "building-k_3x9a", 9)
+    assert main(["cache", "--max-size", "0"]) == 0
+    found = {str(path.relative_to(cache)) for path in cache.rglob("*") if path.is_file()}
+    assert found == set(names)
+    assert not (cache / "building-k_3x9a").exists()
+
+
 @pytest.mark.slow
 def test_what_was_just_used_stays(cache: Path) -> None:
     code = "int f() { return 1; }"
@@ -117,7 +132,7 @@ def test_a_removed_library_is_built_again(cache: Path) -> None:
 
 
 def test_a_lock_that_is_held_stays(cache: Path) -> None:
-    lock = cache / "k-00.lock"
+    lock = cache / "k-0123456789abcdef.lock"
     with locked(lock):
         set_age(lock, 9)
         clean_cache(max_bytes=0, max_seconds=DAY)
@@ -167,7 +182,7 @@ def test_a_user_without_a_home_has_an_empty_cache(
 def test_a_lock_that_was_removed_before_it_was_held_is_made_anew(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lock, take = cache / "k-00.lock", fcntl.flock
+    lock, take = cache / "k-0123456789abcdef.lock", fcntl.flock
     removed = []
 
     def remove_first(file: Any, operation: int) -> None:
@@ -189,7 +204,7 @@ import fcntl, os
 from pathlib import Path
 from graphffi._build.cache import locked
 
-lock = Path({str(cache)!r}) / "k-00.lock"
+lock = Path({str(cache)!r}) / "k-0123456789abcdef.lock"
 reader, writer = os.pipe()
 with locked(lock):
     child = os.fork()

@@ -137,7 +137,10 @@ def test_absolute_include_paths_mean_the_same_everywhere(
 
 @pytest.mark.parametrize(
     "flags",
-    [["{}/libn.a"], ["-L{}", "-ln"], ["-L", "{}", "-l", "n"], ["-Wl,{}/libn.a"]],
+    [
+        *(["{}/libn.a"], ["-L{}", "-ln"], ["-L", "{}", "-l", "n"], ["-Wl,{}/libn.a"]),
+        ["-L{}", "-l:libn.a"],
+    ],
 )
 def test_a_changed_library_is_linked_anew(tmp_path: Path, flags: list[str]) -> None:
     source = tmp_path / "k.cc"

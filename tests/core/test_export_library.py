@@ -297,3 +297,19 @@ def test_loader_compiles_without_warnings(tmp_path: Path) -> None:
     source = Path(graphffi.__file__).parent / "_build" / "embedded_library.c"
     flags = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-c", "-o", "/dev/null"]
     subprocess.run(["cc", *flags, f"-I{graphffi.cpp.include_path()}", str(source)], check=True)
+
+
+def test_a_library_that_was_built_anew_since_is_not_packed(tmp_path: Path) -> None:
+    def build(number: int) -> str:
+        text = f"int number() {{ return {number}; }}"
+        return graphffi.cpp.build(
+            "anew", cpp_sources=text, functions="number", build_directory=tmp_path
+        )
+
+    module = graphffi.load_module(build(1))
+    build(2)
+    with pytest.raises(RuntimeError, match="expected the file in use, got a newer one; load it"):
+        graphffi.cpp.export_library(module, tmp_path / "packed.so")
+    module = graphffi.load_module(tmp_path / "anew.so")
+    graphffi.cpp.export_library(module, tmp_path / "packed.so")
+    assert graphffi.load_module(tmp_path / "packed.so").number() == 2

@@ -7,6 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +87,148 @@ def test_files_that_caches_do_not_know_of_are_refused() -> None:
     )
     with pytest.raises(FactoryError, match=text):
         op(np.ones(3, np.float32))
+
+
+def build_in_a_thread(source: Path) -> str:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(graphffi.cpp.build, "fill", [source]).result()
+
+
+def source_with_header(folder: Path) -> tuple[Path, Path]:
+    source, header = folder / "filling.c", folder / "value.h"
+    source.write_text(f'#include "value.h"\n{SOURCE.read_text()}')
+    header.write_text("#define VALUE 1\n")
+    return source, header
+
+
+def test_files_that_a_thread_compiles_are_noted(tmp_path: Path) -> None:
+    source, header = source_with_header(tmp_path)
+    op = define()
+    by_width(op, lambda size: build_in_a_thread(source), name="tile")
+    with pytest.raises(FactoryError, match=r"expected depends= to name the files .*filling\.c"):
+        op(np.ones(3, np.float32))
+    by_width(
+        op, lambda size: build_in_a_thread(source), name="tile", depends=[source], override=True
+    )
+    assert value(op(np.ones(3, np.float32))) == 1
+    before = op.definition.traced_digest()
+    assert op.definition.traced_digest() == before
+    header.write_text("#define VALUE 20\n")
+    assert op.definition.traced_digest() != before
+
+
+class Elsewhere:
+    """Factories that build outside of the cache, in a new folder each time."""
+
+    def __init__(self, folder: Path, source: Path = SOURCE) -> None:
+        self.folder = folder
+        self.source = source
+        self.op = define()
+
+    def build(self, *flags: str) -> str:
+        folder = tempfile.mkdtemp(dir=self.folder, prefix="made")
+        return graphffi.cpp.build("fill", [self.source], extra_cflags=flags, build_directory=folder)
+
+    def start(self, make: Callable[[int], str]) -> None:
+        """Gives the op its factory as in a new process, which knows only what the cache has."""
+        by_width(self.op, filling, name="tile", override=True)  # the same one would stay
+        by_width(self.op, make, depends=[self.source], name="tile", override=True)
+
+    def value(self, size: int = 3) -> float:
+        return value(self.op(np.ones(size, np.float32)))
+
+    def digest(self) -> str:
+        return self.op.definition.traced_digest()
+
+    def count(self) -> int:
+        return len(list(self.folder.glob("made*")))
+
+
+def test_a_library_that_was_kept_is_made_anew_once_a_header_changed(tmp_path: Path) -> None:
+    source, header = source_with_header(tmp_path)
+    elsewhere = Elsewhere(tmp_path, source)
+    for number, count in ((1, 1), (1, 1), (20, 2), (20, 2)):
+        header.write_text(f"#define VALUE {number}\n")
+        elsewhere.start(lambda size: elsewhere.build())
+        assert (elsewhere.value(), elsewhere.count()) == (number, count)
+
+
+def test_a_source_that_was_edited_for_a_while_leaves_nothing_behind(tmp_path: Path) -> None:
+    source, _ = source_with_header(tmp_path)
+    elsewhere = Elsewhere(tmp_path, source)
+    original = source.read_text()
+    elsewhere.start(lambda size: elsewhere.build())
+    digest = elsewhere.digest
+    source.write_text(original.replace("= VALUE", "= VALUE + 19"))
+    assert elsewhere.value() == 20
+    edited = digest()
+    source.write_text(original)
+    assert digest() != edited
+    elsewhere.start(lambda size: elsewhere.build())
+    assert elsewhere.value() == 1
+
+
+def test_a_library_whose_source_changes_meanwhile_is_not_kept(tmp_path: Path) -> None:
+    source, _ = source_with_header(tmp_path)
+    elsewhere = Elsewhere(tmp_path, source)
+    original, edits = source.read_text(), tmp_path / "edits"
+    edits.touch()
+
+    def make(size: int) -> str:
+        if edits.exists():
+            source.write_text(original.replace("= VALUE", "= VALUE + 19"))
+        return elsewhere.build()
+
+    elsewhere.start(make)
+    assert elsewhere.value() == 20
+    digest = elsewhere.digest
+    assert digest() != digest()  # nobody knows of which source
+    edits.unlink()
+    source.write_text(original)
+    elsewhere.start(make)
+    assert elsewhere.value() == 1
+
+
+def test_a_library_is_kept_for_the_values_with_which_it_was_made(tmp_path: Path) -> None:
+    elsewhere = Elsewhere(tmp_path)
+    digest = elsewhere.digest
+    values = [4]
+
+    def make(size: int) -> str:
+        return elsewhere.build(f"-DVALUE={values[0]}")
+
+    elsewhere.start(make)
+    assert elsewhere.value(3) == 4
+    of_four = digest()
+    assert digest() == of_four
+    values[0] = 8
+    assert elsewhere.value(5) == 8
+    assert digest() != of_four
+    values[0] = 4
+    assert digest() != of_four  # there is a kernel of 8
+    elsewhere.start(make)
+    assert (elsewhere.value(3), elsewhere.value(5)) == (4, 4)
+    values[0] = 8
+    elsewhere.start(make)
+    assert (elsewhere.value(5), elsewhere.count()) == (8, 3)
+
+
+def test_a_factory_may_remember_its_calls(tmp_path: Path) -> None:
+    elsewhere = Elsewhere(tmp_path)
+    for sizes in ((3, 4), (4, 3)):
+        remembered: dict[int, str] = {}
+        digests = []
+
+        def make(size: int, remembered: dict[int, str] = remembered) -> str:
+            remembered[size] = elsewhere.build(f"-DVALUE={size}")
+            return remembered[size]
+
+        elsewhere.start(make)
+        for size in sizes:
+            assert elsewhere.value(size) == size
+            digests.append(elsewhere.digest())
+        assert len(set(digests)) == 1
+    assert elsewhere.count() == 2
 
 
 def run_processes(notes: Path, cache: Path, count: int = 1, **environment: str) -> list[str]:

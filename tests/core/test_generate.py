@@ -60,6 +60,7 @@ def test_ops_that_a_library_describes_need_no_edit(tmp_path: Path, capsys: Any) 
     np.testing.assert_allclose(ops.rms_norm(x, x[0]), x, rtol=1e-5)
     assert [half.shape for half in ops.halves(x[0])] == [(1,), (2,)]
     assert ops.scratch(x, 5)[0] == 15
+    assert ops.doubled(x[0]).tolist() == [2, 2, 2]  # by a kernel of another name
     assert ops.rms_norm.__doc__ == "Root-mean-square norm.\n\nOver the last dimension."
     before = output.read_text()
     with output.open() as read_meanwhile:
