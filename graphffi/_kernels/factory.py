@@ -313,7 +313,7 @@ class Factory(Generic[K]):
         return Store.of(self.op, self.name, f"{inputs.text}\n{key.text}")
 
     def _call(self, key: Key) -> tuple[Any, set[str]]:
-        """What the factory returns, and the headers that it compiled."""
+        """The kernel as the factory returns it, and the headers that it compiled."""
         title = self._title(key)
         try:
             with noted_files() as noted:

@@ -141,7 +141,7 @@ class OpKernel:
 OWN_NAMES: Final = "graphffi.kernel."
 """The beginning of the names of global functions that no user named."""
 UNNAMED: Final = "graphffi.Function"
-"""What follows in those of functions that graphs call directly, which one process has."""
+"""The rest of the names of functions that graphs call directly, which one process has."""
 _REFERENCES: Final = "graphffi.reference."
 
 

@@ -18,7 +18,7 @@ from .._frameworks.plugins import PLUGINS
 from . import _steps
 from ._case import Case
 from ._generate import Generator, given_cases
-from ._gradient import check_gradient, check_tangent, differentiable
+from ._gradients.differences import check_gradient, check_tangent, differentiable
 from ._guarded import Outcome, guarded_call, kind_of, try_call
 from ._leaks import errors, leaks
 

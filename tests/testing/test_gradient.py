@@ -17,7 +17,7 @@ import numpy as np
 
 from graphffi.testing._case import Case, View
 from graphffi.testing._examine import Examination, Options
-from graphffi.testing._gradient import differentiable
+from graphffi.testing._gradients.differences import differentiable
 from graphffi.testing._guarded import Outcome
 from graphffi.testing._worker import find_op
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a process ended, in words."""
+"""The end of a process, in words."""
 
 from __future__ import annotations
 

@@ -6,16 +6,16 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from .._values.describe import is_tensor
-from .._values.dtype import dtype
-from .._values.nested import flat, per_tensor
-from .._values.tensor import numpy_dtype
-from ._case import Case, numpy_copy
+from ..._values.describe import is_tensor
+from ..._values.dtype import dtype
+from ..._values.nested import flat, per_tensor
+from ..._values.tensor import numpy_dtype
+from .._case import Case, numpy_copy
 
 if TYPE_CHECKING:
     import numpy
 
-    from .._definition.op import Op
+    from ..._definition.op import Op
 
 _COMPLEX: Final = ("complex64", "complex128")
 DIFFERENTIABLE: Final = ("float64", "float32", "float16", "bfloat16", *_COMPLEX)

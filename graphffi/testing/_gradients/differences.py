@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from .._rules.vmap import call_in_order
-from .._values.nested import flat
-from ._case import Case
-from ._guarded import Outcome
-from ._lifted import DIFFERENTIABLE, LiftedOp
+from ..._rules.vmap import call_in_order
+from ..._values.nested import flat
+from .._case import Case
+from .._guarded import Outcome
+from .lifted import DIFFERENTIABLE, LiftedOp
 
 if TYPE_CHECKING:
     import numpy
 
-    from .._definition.op import Op
+    from ..._definition.op import Op
 
 _NUM_DIRECTIONS: Final = 3
 _NUM_SMALL: Final = 6  # cases, beside those that differ from others in a respect
