@@ -236,7 +236,8 @@ class _Walk:
 
     def _packaged(self, value: Any, module: str, name: str) -> str:
         """A part of a package, whose version tells the code."""
-        if not is_pure(f"{module}.{name}"):
+        public = getattr(value, "__module__", None) or module  # `numpy` for parts of its modules
+        if not (is_pure(f"{module}.{name}") and is_pure(f"{public}.{name}")):
             return self._unknown(value)
         return f"{module}.{name} {version_of(module)}"
 

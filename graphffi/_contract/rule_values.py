@@ -30,6 +30,8 @@ _PURE: Final = frozenset(
 _STATEFUL: Final = (
     *("reprlib.repr", "reprlib.aRepr"),
     *("numpy.random", "numpy.geterr", "numpy.load", "numpy.fromfile", "numpy.loadtxt"),
+    *("numpy.genfromtxt", "numpy.fromregex", "numpy.memmap", "numpy.lib.format"),
+    *("graphffi.get_global_func", "graphffi.load_module", "graphffi.load_ops", "graphffi.cpp"),
     *("torch.cuda", "torch.backends", "torch.random", "torch.load", "torch.from_file"),
     *("torch.get_default_dtype", "torch.get_default_device", "torch.get_num_threads"),
     *("torch.is_grad_enabled", "torch.is_inference_mode_enabled", "torch.initial_seed"),
@@ -45,7 +47,7 @@ _NOT_READ: Final = frozenset(
     {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__qualname__"}
     | {"__annotate__", "__annotate_func__", "__annotations_cache__", "__firstlineno__"}
     | {"__static_attributes__", "__abstractmethods__", "__parameters__", "__orig_bases__"}
-    | {"__dataclass_fields__", "__dataclass_params__", "__match_args__", "_abc_impl", "__slots__"}
+    | {"__dataclass_fields__", "__dataclass_params__", "_abc_impl", "__slots__"}
 )
 _BASES: Final = (list, dict, tuple, set, frozenset, int, float, str, BaseException, object)
 _POINTER: Final = tuple.__itemsize__

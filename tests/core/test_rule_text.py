@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+import graphffi
 from graphffi._contract.rule_text import RuleText, read_rule
 
 
@@ -432,3 +433,19 @@ def test_values_are_not_asked_for_their_truth() -> None:
     assert read_rule(lambda x: (x, symbol)).text
     for value in (error, [error], KeyError(error)):
         assert read_rule(lambda x, value=value: (x, value)).unknown
+
+
+@pytest.mark.parametrize("name", ["load", "loadtxt", "fromfile", "genfromtxt", "geterr", "memmap"])
+def test_what_reads_files_or_states_is_unknown_by_any_name(name: str) -> None:
+    function = getattr(np, name)  # of a private module of NumPy's
+    assert read_rule(lambda x: (x, function)).unknown
+    assert read_rule(lambda x: (x, graphffi.get_global_func("a.name")())).unknown
+    assert read_rule(lambda x: (x, graphffi.load_module("a.so"))).unknown
+
+
+def test_names_that_patterns_bind_are_part_of_the_text() -> None:
+    def rule_of(*names: str) -> Any:
+        kind = type("Pair", (), {"a": 1, "b": 2, "__match_args__": names})
+        return read_rule(lambda x: (x, kind)).text
+
+    assert rule_of("a") != rule_of("b")
