@@ -17,6 +17,7 @@ from typing import Final
 
 from .. import _core
 from .config import include_path
+from .._kernels.library import find_library_in_use
 from .._values.module import Module, origin_of
 from .._values.runtime import runtime_info
 from .toolchain import find_compiler, output_of
@@ -120,11 +121,7 @@ def _code(file: str, way: Sequence[int]) -> bytes:
     Raises:
         RuntimeError: If another library has taken the file's place since.
     """
-    if not _core.is_library_current(file):
-        raise RuntimeError(
-            f"graphffi.cpp.export_library: cannot pack {file!r}: expected the file in use, got a "
-            "newer one; load it with graphffi.load_module"
-        )
+    find_library_in_use("graphffi.cpp.export_library", file)
     nodes = _unpack(file)
     place = 0
     for index in way:

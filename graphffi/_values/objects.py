@@ -144,6 +144,7 @@ class Unit:
                 f"graphffi.cpp: {file}: expected a file that stays as it is while it is compiled, "
                 "got one that changed; build again"
             )
+        self.contents[file] = content
 
 
 def object_of(source: Path, command: Sequence[str], run: _Run) -> Path:

@@ -11,16 +11,9 @@ import pytest
 import graphffi
 from graphffi._build import toolchain
 
-pytestmark = pytest.mark.slow
+from .test_cpp import PLAIN
 
-PLAIN = """#include <tvm/ffi/c_api.h>
-extern "C" __attribute__((visibility("default"))) int __tvm_ffi_number(
-    void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
-  result->type_index = kTVMFFIInt;
-  result->v_int64 = NUMBER;
-  return 0;
-}
-"""
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)
