@@ -184,7 +184,7 @@ TEST(cyclic_values_are_compared_and_hashed) {
   for (List<Any> cycle : {one, same, two, same_two, other}) cycle.clear();
 }
 
-TEST(deep_values_are_compared_and_hashed) {
+static void CompareDeepValues() {
   Any a = 1, b = 1, c = 2;
   for (int i = 0; i < 3000; ++i) {
     a = Array<Any>{a};
@@ -194,6 +194,7 @@ TEST(deep_values_are_compared_and_hashed) {
   CHECK(RecursiveEq(a, b) && !RecursiveEq(a, c) && RecursiveLt(a, c));
   CHECK_EQ(RecursiveHash(a), RecursiveHash(b));
 }
+TEST(deep_values_are_compared_and_hashed) { RunOnLargeStack(CompareDeepValues); }
 
 TEST(numbers_are_printed_as_streams_do) {
   CHECK_EQ(std::string(ReprPrint(Array<Any>{1.0, -0.0, 1e-5, 0.1, 123456789.0, BigInt(1) << 64})),

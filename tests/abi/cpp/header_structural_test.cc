@@ -135,7 +135,7 @@ TEST(free_variables_are_not_bound_to_others_later) {
   CheckEqual(Array<Any>{v, Bind(w, 0), w}, Array<Any>{v, Bind(w, 0), w});
 }
 
-TEST(values_may_be_nested_deeply) {
+static void CompareDeeplyNestedValues() {
   Any a = 1, b = 1, other = 2;
   for (int i = 0; i < 5000; ++i) {
     a = Array<Any>{a};
@@ -145,6 +145,7 @@ TEST(values_may_be_nested_deeply) {
   CHECK(StructuralEqual()(a, b) && !StructuralEqual()(a, other));
   CHECK_EQ(StructuralHash()(a), StructuralHash()(b));
 }
+TEST(values_may_be_nested_deeply) { RunOnLargeStack(CompareDeeplyNestedValues); }
 
 TEST(first_mismatch_is_a_pair_of_paths) {
   ObjectRef x = Var("x");
