@@ -6,9 +6,11 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module, metadata, util
+from pathlib import Path
 from typing import Final
 
 from .._build.config import PACKAGE
@@ -90,7 +92,8 @@ def _plugins() -> Iterator[Fact]:
             import_module(package)
             library = _library_of(package, spec.origin)
         except Exception as failure:
-            yield Fact(framework, f"{version}, plugin does not load", str(failure))
+            problem = f"{package}: {type(failure).__name__}: {failure}"
+            yield Fact(framework, f"{version}, plugin does not load", problem)
         else:
             yield Fact(framework, f"{version}, plugin {library}, loads")
 
@@ -112,7 +115,10 @@ def _library_of(package: str, origin: str) -> str:
     name = f"lib{package}.so"
     if package == "graphffi_onnxruntime":
         ctypes.CDLL(os.path.join(os.path.dirname(origin), "lib", name))
-    return next(path for path in _mapped_files() if path.endswith(f"/{name}"))
+    found = [path for path in _mapped_files() if path.endswith(f"/{name}")]
+    if not found:
+        raise RuntimeError(f"expected {name} in this process, found none; reinstall graphffi")
+    return found[0]
 
 
 def _runtimes() -> Iterator[Fact]:
@@ -171,14 +177,23 @@ def _gpu() -> Fact:
 def _caches() -> Iterator[Fact]:
     folder = cache_folder()
     is_readable = os.access(folder, os.R_OK | os.X_OK)
-    files = [file for file in folder.rglob("*") if file.is_file()] if is_readable else []
-    size = sum(file.stat().st_size for file in files) / 2**20
+    sizes = list(_sizes_of_files(folder)) if is_readable else []
     # Of a folder that this user may not look at, as if it were not there.
     place = next(path for path in (folder, *folder.parents) if os.path.exists(path))
     problem = f"cache {folder}: expected a folder to write to; set GRAPHFFI_CACHE_DIR to one"
     is_writable = os.access(place, os.W_OK)
-    text = f"{folder}, {len(files)} files, {size:.1f} MiB"
+    text = f"{folder}, {len(sizes)} files, {sum(sizes) / 2**20:.1f} MiB"
     yield Fact("cache", text, "" if is_writable else problem)
+
+
+def _sizes_of_files(folder: Path) -> Iterator[int]:
+    for file in folder.rglob("*"):
+        try:
+            status = file.stat()
+        except OSError:  # removed since then, by a build
+            continue
+        if stat.S_ISREG(status.st_mode):
+            yield status.st_size
 
 
 def _variables() -> Iterator[Fact]:

@@ -14,7 +14,7 @@ from .._values.describe import describe
 from .._values.registry import remove_global_func
 from .foreign import library_reference
 from .kernel_signature import stated_views
-from .library import library_hash, split_reference
+from .library import check_library_name, library_hash, split_reference
 from .op_kernel import OWN_NAMES
 from .own_names import own_name
 
@@ -52,6 +52,7 @@ def complete_kernel(definition: Interface, options: OpKernel, given: Any, name: 
 
     Raises:
         TypeError: If `given` is none of these, or states that it uses an operand otherwise.
+        RuntimeError: If it names a library without a folder that is another file by now.
     """
     function = None if isinstance(given, str) else _function(definition.name, given)
     reference = given if function is None else function.reference
@@ -62,6 +63,7 @@ def complete_kernel(definition: Interface, options: OpKernel, given: Any, name: 
         own = f"{name}{name and '.'}{_form(definition, options)}"
         reference = _name_of_code(definition.name, _shared_name(definition.name, own), given)
         code = None if hasattr(given, "__chandle__") else given
+    check_library_name(reference)
     options = dataclasses.replace(options, reference=reference)
     return dataclasses.replace(
         options,

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 _listeners: Final[list[Callable[[str, bool], None]]] = []
 
+# The files of libraries that ops name without a folder. Programs hold the name alone, so a name
+# means one file as long as the process lives.
+_named_files: Final[dict[str, str]] = {}
+
 
 def split_reference(reference: str) -> tuple[str, str]:
     """Library and symbol of a kernel reference; no library for a global function."""
@@ -27,7 +31,7 @@ def find_library(library: str) -> str | None:
     if library.startswith("/"):
         return library if os.path.isfile(library) else None
     for folder in filter(None, os.environ.get("GRAPHFFI_LIBRARY_PATH", "").split(":")):
-        file = os.path.join(folder, library)
+        file = f"{folder}/{library}"  # as the runtime does
         if os.path.isfile(file):
             return file
     return None
@@ -80,12 +84,39 @@ def _hash(file: str, *_identity: int) -> str:
     return sha256(Path(file).read_bytes()).hexdigest()
 
 
+def check_library_name(reference: str) -> None:
+    """Checks that a library without a folder is the file that ops have named by it before.
+
+    Raises:
+        RuntimeError: If it is another one, or was built anew.
+    """
+    library, _ = split_reference(reference)
+    file = None if library.startswith("/") else find_library(library)
+    if not library or file is None:  # another kind of name, or one of a loaded package
+        return
+    known = _named_files.setdefault(library, file)
+    if known != file or not _core.is_library_current(file):
+        _refuse_renewal(library, file)
+
+
+def _refuse_renewal(name: str, file: str) -> None:
+    raise RuntimeError(
+        f"graphffi: cannot load {file!r}: expected {_named_files[name]!r} as it was when an op "
+        f"named it {name!r}, got another file; start a new process"
+    )
+
+
 def renew_library(library: str) -> None:
     """Makes the absolute path of a library mean the file that is there now.
 
     Raises:
-        RuntimeError: If it was changed in place while it is in use.
+        RuntimeError: If it was changed in place while it is in use, or is used by a name without a
+            folder.
     """
+    if not _core.is_library_current(library):
+        for name, file in _named_files.items():
+            if os.path.realpath(file) == os.path.realpath(library):
+                _refuse_renewal(name, library)
     is_new = _core.renew_library(library)
     for listener in _listeners:
         listener(library, is_new)

@@ -50,13 +50,15 @@ def test_doctor_says_what_is_in_use() -> None:
 def test_doctor_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
     hidden = tmp_path / "sitecustomize.py"  # frameworks take seconds to import
-    hidden.write_text("import sys; sys.modules.update(torch=None, jax=None)\n")
+    hidden.write_text("import sys; sys.modules.update(torch=None)\n")
+    (tmp_path / "jax.py").write_text("raise AssertionError\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     status, output, _ = run("doctor", "--json")
     facts = json.loads(output)
     assert status == 1
-    (problem,) = facts["problems"]
-    assert problem.startswith("graphffi.cpp: expected a C++ compiler, got CXX=no-such-compiler")
+    plugin, compiler = facts["problems"]
+    assert plugin.startswith("graphffi_jax: AssertionError: ")
+    assert compiler.startswith("graphffi.cpp: expected a C++ compiler, got CXX=no-such-compiler")
     assert {"name": "torch", "text": "not installed", "problem": ""} in facts["facts"]
 
 

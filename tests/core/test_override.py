@@ -335,6 +335,38 @@ def test_what_was_not_defined_with_a_file_does_not_run_it(builds: list[str], lib
     assert values(op(np.zeros(1, np.float32))) == [2]
 
 
+def test_a_name_without_a_folder_means_one_file(
+    builds: list[str], library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs hold the name alone: a new file would be silently the old one."""
+    name = f"{tmp_path.name}_named.so"
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder, code in zip(folders, builds, strict=False):
+        folder.mkdir()
+        build(code, folder / name)
+    path = ":".join(map(str, folders))
+    monkeypatch.setenv("GRAPHFFI_LIBRARY_PATH", path)
+    op = define("named", f"{name}::fill")
+    x = np.zeros(1, np.float32)
+    before = values(op(x))
+    assert values(define("named", f"{name}::fill", override=True)(x)) == before
+    in_use = rf"expected '{folders[0]}/{name}' as it was when an op named it '{name}', got another"
+    monkeypatch.setenv("GRAPHFFI_LIBRARY_PATH", str(folders[1]))
+    for override in (False, True):
+        with pytest.raises(RuntimeError, match=in_use):
+            define("named", f"{name}::fill", override=override)
+    monkeypatch.setenv("GRAPHFFI_LIBRARY_PATH", path)
+    build(builds[2], folders[0] / name)
+    for run in (
+        lambda: define("named", f"{name}::fill", override=True),
+        lambda: graphffi.load_module(folders[0] / name),
+        lambda: define("absolute", f"{folders[0]}/{name}::fill"),
+    ):
+        with pytest.raises(RuntimeError, match=in_use):
+            run()
+    assert values(op(x)) == before
+
+
 def test_a_library_that_was_changed_in_place_is_refused(builds: list[str], library: Path) -> None:
     graphffi.load_module(library)
     with open(library, "ab") as file:
