@@ -4,6 +4,7 @@
 #include <tvm/ffi/extra/module.h>
 
 #include <string>
+#include <string_view>
 
 #include "bindings/container.h"
 #include "bindings/define.h"
@@ -44,6 +45,11 @@ py::object Imports(py::handle module) {
   return py::reinterpret_steal<py::object>(FromArray(array, nullptr));
 }
 
+py::bytes EmbeddedModules(const std::string& path) {
+  const std::string_view tree = LoadLibrary(path).EmbeddedModules();
+  return py::bytes(tree.data(), tree.size());
+}
+
 /// The module's class may be another library's, with exceptions that are known as std ones only.
 py::bytes SaveToBytes(py::handle module) {
   const tvm::ffi::Bytes content = ModuleOf(module)->SaveToBytes();
@@ -66,6 +72,8 @@ void DefineLibrary(py::module_& module) {
       "Have a path mean the file that is there now; return whether it is another one.");
   module.def("is_library_current", &IsLibraryCurrent, py::arg("path"),
              "Return whether a path means the file that is there now.");
+  module.def("embedded_modules", &EmbeddedModules, py::arg("path"),
+             "Return the tree of modules in a loaded library, in bytes; empty if it has none.");
   module.def("module_imports", &Imports, py::arg("module"),
              "Return the modules that a module imports.");
   module.def("save_module_to_bytes", &SaveToBytes, py::arg("module"),

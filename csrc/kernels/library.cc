@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
+#include <cstring>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -206,8 +207,16 @@ bool IsLibraryCurrent(const std::string& path) {
 }
 
 TVMFFISafeCallType Library::FindExported(const std::string& name) const {
-  if (dlsym(handle, "__tvm_ffi__library_bin") != nullptr) return nullptr;
+  if (!EmbeddedModules().empty()) return nullptr;
   return reinterpret_cast<TVMFFISafeCallType>(dlsym(handle, ("__tvm_ffi_" + name).c_str()));
+}
+
+std::string_view Library::EmbeddedModules() const {
+  const void* tree = dlsym(handle, "__tvm_ffi__library_bin");
+  if (tree == nullptr) return {};
+  uint64_t size = 0;
+  memcpy(&size, tree, sizeof(size));
+  return {static_cast<const char*>(tree) + sizeof(size), size};
 }
 
 const Library& LoadLibrary(const std::string& path) {

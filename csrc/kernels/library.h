@@ -5,6 +5,7 @@
 #include <tvm/ffi/c_api.h>
 
 #include <string>
+#include <string_view>
 
 namespace graphffi {
 
@@ -17,6 +18,10 @@ struct Library {
   /// that some runtimes add. NULL where there is none, and where modules are embedded in the
   /// library, which may have functions of the same name.
   TVMFFISafeCallType FindExported(const std::string& name) const;
+
+  /// The modules that are embedded in the library, as csrc/runtime/modules/library_bin.cc reads
+  /// them; empty if none are.
+  std::string_view EmbeddedModules() const;
 };
 
 /// The library at `path`, which stays: code of it must stay mapped while what it made is alive. The

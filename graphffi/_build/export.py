@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import io
 import itertools
 import os
@@ -17,8 +16,7 @@ from typing import Final
 
 from .. import _core
 from .config import include_path
-from .._kernels.library import find_library_in_use
-from .._values.module import Module, origin_of
+from .._values.module import Module, loaded_module, origin_of
 from .._values.runtime import runtime_info
 from .toolchain import find_compiler, output_of
 
@@ -115,13 +113,17 @@ def _save(module: Module) -> _Node:
     )
 
 
-def _code(file: str, way: Sequence[int]) -> bytes:
+def _code(root: Module, file: str, way: Sequence[int]) -> bytes:
     """Return the file of a library: one that was loaded, or one that is embedded in it.
 
     Raises:
         RuntimeError: If another library has taken the file's place since.
     """
-    find_library_in_use("graphffi.cpp.export_library", file)
+    if loaded_module(file) != root:
+        raise RuntimeError(
+            f"graphffi.cpp.export_library: {file!r}: expected the file that the module was loaded "
+            "from, got a newer one; load it again with graphffi.load_module"
+        )
     nodes = _unpack(file)
     place = 0
     for index in way:
@@ -131,12 +133,9 @@ def _code(file: str, way: Sequence[int]) -> bytes:
 
 def _unpack(file: str) -> list[_Node]:
     """Return the tree in a library that is loaded, and was checked then."""
-    library = ctypes.CDLL(file, mode=os.RTLD_NOW | os.RTLD_LOCAL)
-    try:
-        start = ctypes.addressof(ctypes.c_char.in_dll(library, _TREE_SYMBOL.decode()))
-    except ValueError:
+    content = io.BytesIO(_core.embedded_modules(file))
+    if not content.getbuffer():
         return [_Node(_THIS_LIBRARY, b"")]
-    content = io.BytesIO(ctypes.string_at(start + 8, ctypes.c_uint64.from_address(start).value))
 
     def number() -> int:
         value: int = struct.unpack("<Q", content.read(8))[0]

@@ -16,7 +16,7 @@ _MODULE_TYPE_INDEX = 73
 # Keyed by module, since several Python objects may stand for one: the argument of load_module; and
 # for library modules the file, and the path to it from import to import.
 _files: dict[_core.Object, str] = {}
-_origins: dict[_core.Object, tuple[str, tuple[int, ...]]] = {}
+_origins: dict[_core.Object, tuple[Module, tuple[int, ...]]] = {}
 
 
 class Module(_core.Object):
@@ -228,7 +228,7 @@ def load_module(path: str | os.PathLike[str]) -> Module:
     module: Module = _core.load_library(file)
     if module not in _files:
         _files[module] = file
-        _note_origins(module, file, ())
+        _note_origins(module, module, ())
     return module
 
 
@@ -254,20 +254,24 @@ def as_module(module: Any) -> Module:
     return module
 
 
-def origin_of(module: Module) -> tuple[str, tuple[int, ...]] | None:
-    """Return where a library module came from: a file, and positions in lists of imports.
+def origin_of(module: Module) -> tuple[Module, str, tuple[int, ...]] | None:
+    """Return where a library module came from.
 
     Returns:
+        The module of a file, the file, and positions in lists of imports from there to `module`;
         None for a module of another kind, or that `load_module` did not load.
     """
-    return _origins.get(module)
+    if module not in _origins:
+        return None
+    root, way = _origins[module]
+    return root, _files[root], way
 
 
-def _note_origins(module: Module, file: str, way: tuple[int, ...]) -> None:
+def _note_origins(module: Module, root: Module, way: tuple[int, ...]) -> None:
     if module.kind == "library":
-        _origins.setdefault(module, (file, way))
+        _origins.setdefault(module, (root, way))
     for index, imported in enumerate(module.imports):
-        _note_origins(imported, file, (*way, index))
+        _note_origins(imported, root, (*way, index))
 
 
 def _exported_names(path: str) -> list[str]:

@@ -299,7 +299,8 @@ def test_loader_compiles_without_warnings(tmp_path: Path) -> None:
     subprocess.run(["cc", *flags, f"-I{graphffi.cpp.include_path()}", str(source)], check=True)
 
 
-def test_a_library_that_was_built_anew_since_is_not_packed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_library_that_was_built_anew_since_is_not_packed(tmp_path: Path, is_loaded: bool) -> None:
     def build(number: int) -> str:
         text = f"int number() {{ return {number}; }}"
         return graphffi.cpp.build(
@@ -308,8 +309,26 @@ def test_a_library_that_was_built_anew_since_is_not_packed(tmp_path: Path) -> No
 
     module = graphffi.load_module(build(1))
     build(2)
-    with pytest.raises(RuntimeError, match="expected the file in use, got a newer one; load it"):
+    if is_loaded:
+        graphffi.load_module(tmp_path / "anew.so")
+    with pytest.raises(RuntimeError, match="expected the file that the module was loaded from, go"):
         graphffi.cpp.export_library(module, tmp_path / "packed.so")
     module = graphffi.load_module(tmp_path / "anew.so")
     graphffi.cpp.export_library(module, tmp_path / "packed.so")
     assert graphffi.load_module(tmp_path / "packed.so").number() == 2
+
+
+def test_a_tree_that_was_exported_anew_is_read_anew(
+    root: Any, paths: dict[str, str], tmp_path: Path
+) -> None:
+    """The dynamic linker gives the first file that was at a path."""
+    text = "int times_three(int x) { return 3 * x; }"
+    three = graphffi.cpp.build("three", cpp_sources=text, functions="times_three")
+    for name, path in (("times_two", paths["other"]), ("times_three", three)):
+        root.clear_imports()
+        root.import_module(graphffi.load_module(path))
+        graphffi.cpp.export_library(root, tmp_path / "tree.so")
+        tree = graphffi.load_module(tmp_path / "tree.so")
+        part = tmp_path / f"part_{name}.so"
+        graphffi.cpp.export_library(tree.imports[0], part)
+        assert graphffi.load_module(part).function_names() == [name]
