@@ -66,6 +66,10 @@ class Arguments {
   /// NULL where no argument brings one.
   const Env* opt_env() const { return has_env_ ? &env_ : nullptr; }
 
+  /// Waits until kernels have ended that use a tensor whose framework named no stream: it neither
+  /// waits for them, nor keeps the memory for them. Returns 0, or -1 with the runtime's error set.
+  int AwaitKernels() const { return awaited_.empty() ? 0 : AwaitKernelsOnDevices(); }
+
  private:
   static void* Retain(const void* source);
   static void Release(void* token);
@@ -92,6 +96,7 @@ class Arguments {
   TVMFFIAny FromAsValue(PyObject* value);
   TVMFFIAny FromAddress(const py::object& number, const char* method);
   void NoteStream(PyObject* value, DLDevice device);
+  int AwaitKernelsOnDevices() const;
   py::object Ask(PyObject* value, const char* method);
   [[noreturn]] void FailProducer(PyObject* value);
   [[noreturn]] void FailAsRaised(const char* method);
@@ -112,7 +117,8 @@ class Arguments {
   const TensorViewer* opt_viewer_ = nullptr;  // of a tensor
   Env env_;
   bool has_env_ = false;
-  bool has_allocator_ = false;  // of a framework, in env_
+  bool has_allocator_ = false;     // of a framework, in env_
+  std::vector<DLDevice> awaited_;  // of such tensors
   int num_owned_ = 0;
   TVMFFIObjectHandle owned_[kInline];
   std::vector<ObjectRef> more_owned_;

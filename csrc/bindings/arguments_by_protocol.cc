@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arguments that say by a method of their own what they are: tvm-ffi's protocols, and CUDA's.
+#include <tvm/ffi/error.h>
 #include <tvm/ffi/extra/c_env_api.h>
 
 #include <string>
@@ -7,7 +8,10 @@
 #include "bindings/arguments.h"
 #include "bindings/callback.h"
 #include "bindings/raised.h"
+#include "call/error.h"
 #include "call/value.h"
+#include "gil/gil.h"
+#include "modules/cuda_stream.h"
 
 namespace graphffi::bindings {
 
@@ -128,11 +132,31 @@ TVMFFIAny Arguments::FromAsValue(PyObject* value) {
 /// The stream that a tensor names counts more than a framework's current one.
 void Arguments::NoteStream(PyObject* value, DLDevice device) {
   static constexpr char kMethod[] = "__tvm_ffi_env_stream__";
-  if (!HasProtocol(Py_TYPE(value), kMethod)) return;
+  if (!HasProtocol(Py_TYPE(value), kMethod)) {
+    // Who set a stream orders the work on it.
+    if (TVMFFIEnvGetStream(device.device_type, device.device_id) == nullptr) {
+      awaited_.push_back(device);
+    }
+    return;
+  }
   env_.stream = FromAddress(Ask(value, kMethod), kMethod).v_ptr;
   env_.device = device;
   if (!has_env_) env_.allocator = env_.as_good = TVMFFIEnvGetDLPackManagedTensorAllocator();
   has_env_ = true;
+}
+
+int Arguments::AwaitKernelsOnDevices() const try {
+  if (!modules::IsCudaInUse()) return 0;
+  const GilRelease release(true);
+  for (const DLDevice& device : awaited_) {
+    if (device.device_type != kDLCUDA) continue;
+    const bool is_env =
+        env_.device.device_type == device.device_type && env_.device.device_id == device.device_id;
+    modules::AwaitCudaStream(device.device_id, is_env ? env_.stream : nullptr);
+  }
+  return 0;
+} catch (const tvm::ffi::Error& error) {
+  return SetRaised(error.kind(), error.message());
 }
 
 }  // namespace graphffi::bindings

@@ -268,6 +268,10 @@ PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Argu
       rc = frame.Call(function.kernel, &result);
     }
   }
+  if (arguments.AwaitKernels() != 0 && rc == 0) {
+    ReleaseValue(&result);
+    rc = -1;
+  }
   if (opt_declared != nullptr) rc = NameRefusal(rc, opt_declared->subject);
   CheckRc(rc);
   if (PyErr_Occurred() != nullptr) {  // a signal that the kernel asked for and then ignored

@@ -11,6 +11,7 @@
 #include "bindings/function.h"
 #include "bindings/raised.h"
 #include "call/signature.h"
+#include "call/value.h"
 #include "env/allocation.h"
 #include "env/env_scope.h"
 #include "kernels/kernel_ref.h"
@@ -55,6 +56,27 @@ Bank AsBank(const std::vector<TVMFFIAny>& views) {
   return bank;
 }
 
+/// What kernels and the workspace get: of the arguments, or of the first tensor on a device.
+Env EnvOf(const Arguments& arguments, std::initializer_list<Bank> banks) {
+  Env env;
+  env.allocator = &AllocateOnHeap;  // where no framework brings one
+  if (arguments.opt_env() != nullptr) env = *arguments.opt_env();
+  if (env.device.device_type != kDLCPU) return env;
+  for (const Bank& bank : banks) {
+    for (int32_t i = 0; i < bank.size; ++i) {
+      const DLTensor* opt_tensor = graphffi::TensorOf(bank.values[i]);
+      if (opt_tensor == nullptr || opt_tensor->device.device_type == kDLCPU) continue;
+      // The runtime's own tensors name none: whoever calls has set both.
+      env.device = opt_tensor->device;
+      env.stream = TVMFFIEnvGetStream(env.device.device_type, env.device.device_id);
+      if (arguments.opt_env() == nullptr)
+        env.allocator = TVMFFIEnvGetDLPackManagedTensorAllocator();
+      return env;
+    }
+  }
+  return env;
+}
+
 py::object CallPlan(py::handle function, const std::string& plan, py::list inputs, py::list outputs,
                     py::list ints, py::list floats, py::list strs, const py::str& subject,
                     int32_t num_fresh, const std::string& names) {
@@ -73,12 +95,11 @@ py::object CallPlan(py::handle function, const std::string& plan, py::list input
   values.inputs = AsBank(input_views);
   values.outputs = AsBank(output_views);
   values.attributes = AsBank(attribute_views);
-  values.stream = arguments.opt_env() == nullptr ? nullptr : arguments.opt_env()->stream;
-  // For the workspace, and on the host, where no framework brings an allocator, for the kernel too.
-  const Env* opt_env = arguments.opt_env();
-  const EnvScope env(opt_env == nullptr ? values.device : opt_env->device, values.stream,
-                     opt_env == nullptr ? &AllocateOnHeap : opt_env->allocator);
-  if (opt_env != nullptr) values.device = opt_env->device;
+  // For the workspace, and where no argument brings an env, for the kernel too.
+  const Env env = EnvOf(arguments, {values.inputs, values.outputs});
+  const EnvScope scope(env.device, env.stream, env.allocator);
+  values.device = env.device;
+  values.stream = env.stream;
   CallFrame frame(arguments.loans());
   frame.PushPlan(*signature, values);
   const auto declared = DeclaredTensors::Of(*signature, values.inputs, values.outputs, num_fresh);
@@ -93,7 +114,14 @@ py::object CallInOrder(py::handle function, const py::tuple& values, const py::s
   Arguments arguments(subject.ptr());
   CallFrame frame(arguments.loans());
   try {
-    for (const py::handle value : values) frame.Push(arguments.View(value.ptr()));
+    for (const py::handle value : values) {
+      const TVMFFIAny view = arguments.View(value.ptr());
+      const DLTensor* opt_tensor = graphffi::TensorOf(view);
+      if (opt_tensor != nullptr && opt_tensor->device.device_type != kDLCPU) {
+        return py::reinterpret_borrow<py::object>(Py_NotImplemented);
+      }
+      frame.Push(view);
+    }
   } catch (const PythonError&) {
     if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw;  // such as KeyboardInterrupt
     PyErr_Clear();

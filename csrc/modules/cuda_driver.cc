@@ -13,10 +13,13 @@ namespace {
 constexpr int kNotFound = 500;              // CUDA_ERROR_NOT_FOUND
 constexpr int kMaxDynamicSharedMemory = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
-void* Open() {
+const char* Name() {
   const char* asked = std::getenv("GRAPHFFI_LIBCUDA");
-  const char* name = asked == nullptr || *asked == '\0' ? "libcuda.so.1" : asked;
-  if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
+  return asked == nullptr || *asked == '\0' ? "libcuda.so.1" : asked;
+}
+
+void* Open() {
+  if (void* library = dlopen(Name(), RTLD_NOW | RTLD_LOCAL)) return library;
   TVM_FFI_THROW(RuntimeError) << "graphffi: expected CUDA's driver, got " << dlerror()
                               << "; install it, or name its library in GRAPHFFI_LIBCUDA";
 }
@@ -28,6 +31,12 @@ const CudaDriver& CudaDriver::Get() {
   return *driver;
 }
 
+bool CudaDriver::IsOpen() {
+  void* opt_library = dlopen(Name(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  if (opt_library != nullptr) dlclose(opt_library);
+  return opt_library != nullptr;
+}
+
 CudaDriver::CudaDriver() : library_(Open()) {
   Find("cuInit", &init_);
   Find("cuDeviceGet", &device_get_);
@@ -35,7 +44,6 @@ CudaDriver::CudaDriver() : library_(Open()) {
   Find("cuCtxPushCurrent_v2", &context_push_);
   Find("cuCtxPopCurrent_v2", &context_pop_);
   Find("cuModuleLoadData", &module_load_);
-  Find("cuModuleUnload", &module_unload_);
   Find("cuModuleGetFunction", &module_get_function_);
   Find("cuFuncSetAttribute", &function_set_attribute_);
   Find("cuLaunchKernel", &launch_);
@@ -80,8 +88,6 @@ CudaModule CudaDriver::LoadModule(const void* image) const {
   Check(module_load_(&module, image), "load a PTX or cubin image");
   return module;
 }
-
-void CudaDriver::UnloadModule(CudaModule module) const { module_unload_(module); }
 
 CudaFunction CudaDriver::FindFunction(CudaModule module, const char* name) const {
   CudaFunction function = nullptr;

@@ -21,12 +21,14 @@ class CudaDriver {
   /// in the environment names another file.
   static const CudaDriver& Get();
 
+  /// Whether the process has opened it, for this code or another's.
+  static bool IsOpen();
+
   CudaContext RetainPrimaryContext(int device_id) const;
   void PushContext(CudaContext context) const;
   void PopContext() const;
   /// PTX text, which ends with a null character, or a cubin or fatbin.
   CudaModule LoadModule(const void* image) const;
-  void UnloadModule(CudaModule module) const;
   /// NULL if the module has no such kernel.
   CudaFunction FindFunction(CudaModule module, const char* name) const;
   /// Lets the kernel have more dynamic shared memory than it may without asking.
@@ -55,7 +57,6 @@ class CudaDriver {
   Status (*context_push_)(CudaContext context);
   Status (*context_pop_)(CudaContext* context);
   Status (*module_load_)(CudaModule* module, const void* image);
-  Status (*module_unload_)(CudaModule module);
   Status (*module_get_function_)(CudaFunction* function, CudaModule module, const char* name);
   Status (*function_set_attribute_)(CudaFunction function, int attribute, int value);
   Status (*launch_)(CudaFunction function, unsigned int grid_x, unsigned int grid_y,

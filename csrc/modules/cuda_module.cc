@@ -73,7 +73,7 @@ void CheckImage(const ffi::Bytes& image) {
                             << ", got " << image.size() << " bytes";
 }
 
-/// The image on one device.
+/// The image on one device, for good: captured graphs launch its kernels again.
 struct LoadedImage {
   CudaContext context;
   CudaModule module;
@@ -100,10 +100,6 @@ class CudaModuleObj : public ffi::ModuleObj {
       kernels_.push_back(std::make_unique<Kernel>());
       kernels_.back()->signature = std::move(signature);
     }
-  }
-
-  ~CudaModuleObj() {
-    for (const LoadedImage& image : images_) Unload(image);
   }
 
   const char* kind() const final { return kKind; }
@@ -222,18 +218,6 @@ class CudaModuleObj : public ffi::ModuleObj {
     if (bytes <= allowed.load(std::memory_order_relaxed)) return;
     driver.AllowSharedMemory(function, bytes);
     allowed.store(bytes, std::memory_order_release);
-  }
-
-  /// Waits for kernels that run. At the end of the process the driver may be gone: it says so.
-  static void Unload(const LoadedImage& image) {
-    if (image.module == nullptr) return;
-    try {
-      const CudaDriver& driver = CudaDriver::Get();
-      const CudaContextScope scope(driver, image.context);
-      driver.UnloadModule(image.module);
-    } catch (const std::exception&) {
-      // Nothing is left to unload.
-    }
   }
 
   std::string image_;

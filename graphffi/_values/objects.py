@@ -63,7 +63,7 @@ class Unit:
         """
         files = [file for part in command for file in named_files(part) if os.path.isfile(file)]
         read = [contents[file] for file in files]
-        native = _native_code(tuple(command))
+        native = _native_code(tuple(command), source.suffix)
         key = hash_of(FORMAT, repr(command), *identity, native, _folder(command), *read)
         return Unit(source, command, key, contents)
 
@@ -182,12 +182,24 @@ def precompiled_header(
 
 
 @functools.lru_cache(maxsize=64)
-def _native_code(command: tuple[str, ...]) -> str:
-    """The macros that compilers define for this processor, if a command asks for its code."""
-    if not any(part.endswith("=native") for part in command):
+def _native_code(command: tuple[str, ...], suffix: str) -> str:
+    """The macros that compilers define for this processor or GPU, if a command asks for its code.
+
+    Raises:
+        RuntimeError: if the compiler does not tell them.
+    """
+    if not any(re.search("(^|[=,])native(,|$)", part) for part in command):
         return ""
-    asked = [*command, "-dM", "-E", "-x", "c++", os.devnull]
-    return output_of(asked).stdout
+    asked = (
+        ("-Xcompiler", "-dM", "-E", "-x", "cu") if suffix == ".cu" else ("-dM", "-E", "-x", "c++")
+    )
+    told = output_of([*command, *asked, os.devnull])
+    if told.returncode != 0:
+        raise RuntimeError(
+            f"graphffi.cpp: {command[0]}: expected the macros of this machine, which the flags "
+            f"name as 'native', got status {told.returncode}\n{told.stderr}"
+        )
+    return told.stdout
 
 
 def _include_folders(command: Sequence[str]) -> list[str]:

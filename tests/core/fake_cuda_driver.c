@@ -24,6 +24,9 @@ static struct {
 unsigned fake_launch[7];
 void* fake_stream;
 int fake_loads, fake_unloads, fake_allowed_shared_memory, fake_waits, fake_on_other_streams;
+/* Events that are there, and the streams of the last order. */
+int fake_events, fake_orders;
+void *fake_earlier, *fake_later;
 /* What the test sets: what runs kernels of ELF images, the stream that work has to be on, the
    compute capability, and after how many calls one fails (never: -1). */
 void (*fake_kernel)(const char* name, const unsigned* grid, void** parameters);
@@ -198,6 +201,26 @@ int cuMemsetD2D8Async(char* to, size_t pitch, unsigned char value, size_t width,
   const int status = begin_on(stream);
   for (size_t i = 0; status == 0 && i < height; ++i) memset(to + i * pitch, value, width);
   return status;
+}
+int cuEventCreate(void** event, unsigned flags) {
+  *event = &fake_events;
+  fake_events += flags == 2;
+  return num_contexts == 0 ? kNoContext : 0;
+}
+int cuEventDestroy_v2(void* event) {
+  fake_events -= event == &fake_events;
+  return 0;
+}
+int cuEventRecord(void* event, void* stream) {
+  (void)event;
+  fake_earlier = stream;
+  return begin();
+}
+int cuStreamWaitEvent(void* stream, void* event, unsigned flags) {
+  if (event != &fake_events || flags != 0) return kInvalid;
+  fake_later = stream;
+  ++fake_orders;
+  return begin();
 }
 int cuStreamSynchronize(void* stream) {
   const int status = begin_on(stream);

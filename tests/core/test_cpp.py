@@ -232,6 +232,29 @@ def test_code_for_this_processor_is_not_taken_for_another(
     assert made[0] == made[2] != made[1]
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_code_for_this_gpu_is_not_taken_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu, compiler = tmp_path / "gpu", tmp_path / "nvcc"
+    compiler.write_text(f'#!/bin/sh\nexec nvcc $(echo "$@" | sed "s/native/$(cat {gpu})/")\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("NVCC", str(compiler))
+    (tmp_path / "a.cu").write_text("__global__ void Kernel(int* x) { *x = 1; }\n")
+    made = []
+    for name in ("sm_80", "sm_90", "sm_80"):
+        gpu.write_text(name)
+        _objects._native_code.cache_clear()
+        native = graphffi.cpp.build("n", [tmp_path / "a.cu"], extra_cuda_cflags=["-arch=native"])
+        made.append(Path(native).read_bytes())
+    assert made[0] == made[2] != made[1]
+    gpu.write_text("sm_1")
+    _objects._native_code.cache_clear()
+    with pytest.raises(RuntimeError, match="expected the macros of this machine, which the flags"):
+        graphffi.cpp.build("n", [tmp_path / "a.cu"], extra_cuda_cflags=["-arch=native"])
+
+
 def test_threads_compile_one_file_at_once(tmp_path: Path) -> None:
     (tmp_path / "a.cc").write_text("int number;\n")
     (tmp_path / "g++").write_text('#!/bin/sh\nexec g++ "$@"\n')

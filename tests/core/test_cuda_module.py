@@ -28,7 +28,10 @@ tvm::ffi::Tensor make(int64_t n, int device_type, int device_id) {
   for (int64_t i = 0; i < n; ++i) static_cast<float*>(t.data_ptr())[i] = static_cast<float>(i);
   return t;
 }
-double at(tvm::ffi::TensorView t, int64_t i) { return static_cast<float*>(t.data_ptr())[i]; }
+double at(tvm::ffi::TensorView t, int64_t i) {
+  if (i < 0) TVM_FFI_THROW(ValueError) << "no element " << i;
+  return static_cast<float*>(t.data_ptr())[i];
+}
 """
 
 PRELUDE = """
@@ -112,7 +115,7 @@ def test_empty_grid_launches_nothing(run: Any) -> None:
     assert run(code) == "0\n"
 
 
-def test_devices_load_the_image_once_and_unload_it(run: Any) -> None:
+def test_devices_load_the_image_once_and_for_good(run: Any) -> None:
     code = """
 y = tensors.make(5, 2, 1)
 launch_one = (1, 1, 1, 1, 1, 1, 0)
@@ -122,11 +125,86 @@ print(read("fake_loads"))
 scale = module.scale
 del module
 scale(x, x, 1.0, 5, *launch_one)
-print(read("fake_unloads"))
-del scale
-print(read("fake_unloads"))
+del scale  # a captured graph may launch it again
+print(read("fake_loads"), read("fake_unloads"))
 """
-    assert run(code).split() == ["2", "0", "2"]
+    assert run(code).split() == ["2", "2", "0"]
+
+
+def test_consumers_of_a_tensor_wait_for_the_kernels_that_write_it(run: Any) -> None:
+    """NULL and 1 are the default stream, on which kernels are unless one is set."""
+    code = """
+def order(stream, own=0):
+    before = read("fake_orders")
+    with graphffi.use_stream("cuda:0", own):
+        x.__dlpack__(stream=stream)
+    if read("fake_orders") == before:
+        return "none"
+    kinds = ("fake_earlier", "fake_later")
+    return "-".join(hex(read(kind, ctypes.c_void_p) or 0) for kind in kinds)
+print(*(order(stream) for stream in (None, 1, -1, 2, 0x1230)))
+print(*(order(stream, 0x4560) for stream in (None, 1, -1, 2, 0x4560)))
+print(read("fake_events"), driver.fake_num_contexts())
+print(failure(order, 0))
+print(failure(order, "1"))
+print(host.__dlpack__(stream=None) is not None)
+ctypes.c_int.in_dll(driver, "fake_calls_until_failure").value = 0
+print(failure(order, 2), driver.fake_num_contexts())
+"""
+    lines = run(code).splitlines()
+    assert lines[0] == "none none none 0x0-0x2 0x0-0x1230"
+    assert lines[1] == "0x4560-0x0 0x4560-0x0 none 0x4560-0x2 none"
+    assert lines[2] == "0 0"
+    assert lines[3].startswith(
+        "BufferError: graphffi.Tensor: __dlpack__: expected a stream: None, -1"
+    )
+    assert lines[4].startswith("TypeError: 'str' object cannot be interpreted as an integer")
+    assert lines[5] == "True"
+    assert lines[6] == "RuntimeError: graphffi: CUDA: cannot record an event: out of memory (2) 0"
+
+
+def test_a_call_waits_for_tensors_of_frameworks_that_name_no_stream(run: Any) -> None:
+    """Their framework neither waits for the kernel nor keeps the memory for it."""
+    code = """
+class Foreign:
+    def __init__(self, tensor): self.tensor = tensor
+    def __dlpack__(self, **_): return self.tensor.__dlpack__()
+class Streamed(Foreign):
+    def __tvm_ffi_env_stream__(self): return 0x1230
+def waits(*arguments, own=0):
+    before = read("fake_waits")
+    with graphffi.use_stream("cuda:0", own):
+        try: tensors.at(*arguments)
+        except ValueError as error: print(error)
+    return read("fake_waits") - before
+y = tensors.make(5, 2, 1)
+print(waits(x, 1), waits(Foreign(x), 1), waits(Foreign(y), 1), waits(Streamed(x), 1))
+print(waits(Foreign(host), 1), waits(Foreign(x), 1, own=0x4560))
+print(waits(Foreign(x), -1))
+ctypes.c_int.in_dll(driver, "fake_calls_until_failure").value = 0
+print(failure(tensors.at, Foreign(x), 1), driver.fake_num_contexts())
+"""
+    failed = "RuntimeError: graphffi: CUDA: cannot wait for a stream: out of memory (2) 0"
+    assert run(code).splitlines() == ["0 1 1 0", "0 0", "no element -1", "1", failed]
+
+
+def test_an_op_on_the_runtimes_own_tensors_is_on_their_device(run: Any) -> None:
+    code = """
+kernels = {"streamed": lambda y, stream: print(stream.value), "scratch": lambda y, w: print(w)}
+def in_place(name, plan, **options):
+    return graphffi.define_op(f"cuda_tests::{name}", schema="(Tensor(a!) y) -> ()", plan=plan,
+                              kernel=kernels[name], **options)
+streamed = in_place("streamed", "y, stream")
+scratch = in_place("scratch", "y, workspace", workspace=64)
+with graphffi.use_stream("cuda:0", 0x4560):
+    streamed(x)
+    print(failure(scratch, x))
+scratch(host)
+"""
+    lines = run(code).splitlines()
+    assert lines[0] == str(0x4560)
+    assert "allocator" in lines[1]  # no framework gives one
+    assert lines[2] == "<graphffi.Tensor uint8[64] on cpu>"
 
 
 def test_wrong_calls_are_refused(run: Any) -> None:

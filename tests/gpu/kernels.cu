@@ -98,6 +98,14 @@ void LateFill(ffi::TensorView x, ffi::TensorView out, double value, int64_t cycl
   TVM_FFI_CHECK_CUDA_ERROR(cudaGetLastError());
 }
 
+ffi::Tensor LateFilled(ffi::TensorView x, double value, int64_t cycles) {
+  CheckOnGpu(x);
+  ffi::Tensor out =
+      ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, x.shape(), x.dtype(), x.device());
+  LateFill(x, out, value, cycles);
+  return out;
+}
+
 void Refuse(ffi::TensorView, ffi::TensorView) { TVM_FFI_THROW(IndexError) << "gpu: refused"; }
 
 /// The env stream that a call with this tensor sees.
@@ -110,5 +118,6 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(scaled, Scaled);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(scale_twice, ScaleTwice);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(scale_through, ScaleThrough);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(late_fill, LateFill);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(late_filled, LateFilled);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(refuse, Refuse);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(stream, Stream);

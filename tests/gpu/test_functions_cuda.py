@@ -85,6 +85,17 @@ def test_jaxs_arrays(module: Any) -> None:
     assert isinstance(y, jax.Array)
     assert y.devices() == x.devices()
     assert jax.numpy.array_equal(y, x * 2)
+    late = module.late_filled(x, 3.0, 50_000_000)  # XLA's streams wait for no other
+    assert jax.numpy.array_equal(late, jax.numpy.full(6, 3.0))
+
+
+def test_what_reads_a_tensor_waits_for_the_stream_that_writes_it(module: Any) -> None:
+    x, side = torch.zeros(6, device="cuda"), torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with graphffi.use_stream("cuda:0", side.cuda_stream):
+        late = module.late_filled(graphffi.from_dlpack(x), 3.0, 50_000_000)
+        y = torch.from_dlpack(late) * 2
+    assert y.tolist() == [6.0] * 6
 
 
 def test_a_graphs_result_comes_back_as_an_updated_operand(library: str) -> None:

@@ -124,10 +124,10 @@ class Calls(torch.nn.Module):
 
 
 class Scaled(torch.nn.Module):
-    """A number on the CPU."""
+    """A number on the CPU, and a tensor that the program moves."""
 
-    def forward(self, x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
-        return x * by + 1
+    def forward(self, x: torch.Tensor, by: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        return x * by + torch.empty_like(x[0]).copy_(bias)
 
 
 class OnlyCalls(torch.nn.Module):
@@ -183,8 +183,8 @@ PROGRAMS: Final = {
     "image": Program(lambda: {"main": Image()}, lambda: {"main": (torch.randn(2, 3, 16, 16),)}),
     "scaled": Program(
         lambda: {"main": Scaled()},
-        lambda: {"main": (torch.randn(6, 4), torch.tensor(2.0))},
-        on_cpu=["by"],
+        lambda: {"main": (torch.randn(6, 4), torch.tensor(2.0), torch.randn(4))},
+        on_cpu=["by", "bias"],
     ),
     "calls": Program(lambda: {"main": Calls()}, lambda: {"main": (torch.randn(6, 4),)}),
     "only_calls": Program(lambda: {"main": OnlyCalls()}, lambda: {"main": (torch.randn(6, 4),)}),

@@ -156,8 +156,11 @@ same(load("image").main(put(x)), PROGRAMS["image"].methods()["main"](x))
 
 x = torch.randn(6, 4)
 scaled = load("scaled").main
-same(scaled(put(x), graphffi.from_dlpack(torch.tensor(3.0).numpy())), x * 3 + 1)
-failure(scaled, put(x), put(torch.tensor(3.0)))
+by, bias = (graphffi.from_dlpack(on_cpu.numpy()) for on_cpu in (torch.tensor(3.0), x[0]))
+before = number("fake_waits")
+same(scaled(put(x), by, bias), x * 3 + x[0])
+assert number("fake_waits") > before  # the caller may write to what was copied from the CPU
+failure(scaled, put(x), put(torch.tensor(3.0)), bias)
 same(load("only_calls").main(put(x)), (x * 3, x))
 library = load("calls")
 gpu.number("fake_expected_stream", interpreted_gpu.ctypes.c_void_p).value = 0x1234
@@ -315,6 +318,11 @@ print(number("fake_loads"))
             "gpu.number('fake_capability').value = 80",
             "RuntimeError: graphffi: expected a GPU of compute capability 9.0, which the library "
             "was made for, got one of 8.0; make the library on such a GPU",
+        ),
+        (  # its kernels are compiled for sm_90a
+            "gpu.number('fake_capability').value = 91",
+            "RuntimeError: graphffi: expected a GPU of compute capability 9.0, which the library "
+            "was made for, got one of 9.1; make the library on such a GPU",
         ),
         (
             "os.environ['GRAPHFFI_LIBCUDA'] = '/no/libcuda.so'",

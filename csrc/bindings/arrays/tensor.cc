@@ -2,6 +2,7 @@
 #include "bindings/arrays/tensor.h"
 
 #include <pybind11/stl.h>
+#include <tvm/ffi/extra/c_env_api.h>
 
 #include <cstdlib>
 #include <string>
@@ -16,6 +17,7 @@
 #include "call/describe_tensor.h"
 #include "env/allocation.h"
 #include "hooks/plugin_call.h"
+#include "modules/cuda_stream.h"
 
 namespace graphffi::bindings {
 
@@ -155,8 +157,31 @@ py::tuple DevicePair(py::handle self) {
   return py::make_tuple(static_cast<int32_t>(device.device_type), device.device_id);
 }
 
-py::object ToCapsule(py::handle self, py::object, py::object max_version, py::object dl_device,
-                     py::object copy) {
+/// The stream that a consumer names, as the driver knows it. \throws PythonError (BufferError)
+void* ConsumerStream(py::handle opt_stream) {
+  constexpr intptr_t kLegacy = 1;  // what no stream means
+  const py::object number = py::reinterpret_steal<py::object>(
+      opt_stream.is_none() ? PyLong_FromSsize_t(kLegacy) : Check(PyNumber_Index(opt_stream.ptr())));
+  void* stream = PyLong_AsVoidPtr(number.ptr());
+  if (PyErr_Occurred() != nullptr) throw PythonError();
+  if (stream == nullptr) {
+    Fail(PyExc_BufferError,
+         "graphffi.Tensor: __dlpack__: expected a stream: None, -1, 1, 2 or an address, got 0");
+  }
+  return stream == reinterpret_cast<void*>(kLegacy) ? nullptr : stream;
+}
+
+/// Has the consumer's stream wait for the kernels that write the tensor, which may still run.
+void OrderForConsumer(const DLDevice& device, py::handle opt_stream) {
+  if (device.device_type != kDLCUDA || !modules::IsCudaInUse()) return;
+  if (opt_stream.equal(py::int_(-1))) return;  // the consumer needs no order
+  void* later = ConsumerStream(opt_stream);
+  void* earlier = TVMFFIEnvGetStream(device.device_type, device.device_id);
+  if (later != earlier) modules::OrderCudaStreams(device.device_id, earlier, later);
+}
+
+py::object ToCapsule(py::handle self, py::object stream, py::object max_version,
+                     py::object dl_device, py::object copy) {
   if (!dl_device.is_none() && !dl_device.equal(DevicePair(self))) {
     Fail(PyExc_BufferError, "graphffi.Tensor: __dlpack__: expected its own device, got " +
                                 py::str(dl_device).cast<std::string>());
@@ -167,6 +192,7 @@ py::object ToCapsule(py::handle self, py::object, py::object max_version, py::ob
   }
   const bool versioned =
       !max_version.is_none() && py::tuple(max_version)[0].cast<int>() >= DLPACK_MAJOR_VERSION;
+  OrderForConsumer(Metadata(self).device, stream);
   return MakeCapsule(HandleOf(self, tensor_type), versioned);
 }
 

@@ -210,8 +210,8 @@ class TorchFramework(Framework):
 
     def wait(self, results: Sequence[torch.Tensor]) -> None:
         """Until work on devices is done."""
-        for kind in {result.device.type for result in results} - {"cpu"}:
-            torch.get_device_module(kind).synchronize()
+        for device in {result.device for result in results if result.device.type != "cpu"}:
+            torch.accelerator.synchronize(device)
 
     def copy(self, tensor: torch.Tensor) -> torch.Tensor:
         """With the strides of the tensor, if its elements share no memory."""

@@ -83,10 +83,11 @@ void CopyPieces(DLDevice device, const Pieces& pieces) {
   CopyRow(pieces.count, pieces.from, pieces.read, pieces.to, pieces.written, pieces.bytes);
 }
 
-/// Waits until data copied to the CPU has arrived.
+/// Waits until data copied between the CPU and a GPU has arrived: whoever has the memory on the CPU
+/// may read it, or write the next data there. From pinned memory, the driver itself does not wait.
 void FinishCopy(const DLTensor& from, const DLTensor& to) {
-  const bool is_back = from.device.device_type != kDLCPU && to.device.device_type == kDLCPU;
-  if (is_back) kOptDeviceKind->wait(from.device.device_id);
+  if (from.device.device_type == to.device.device_type) return;
+  kOptDeviceKind->wait(DeviceOf(from, to).device_id);
 }
 
 struct Memory {

@@ -90,18 +90,22 @@ std::string NameOf(int capability) {
   return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
 }
 
-/// Compiled kernels run on GPUs of the same major number, and the same or a greater minor one.
+/// Compiled kernels run on GPUs of the same major number, and the same or a greater minor one. From
+/// 9.0 on, they are compiled for that GPU's own instructions (sm_90a), and run on it alone.
 void CheckCapability(int32_t id) {
   if (kComputeCapability == 0) return;
   int device = 0, major = 0, minor = 0;
   Check(Functions().device_get(&device, id), "find the device");
   Check(Functions().device_attribute(&major, kCapabilityMajor, device), "ask for its capability");
   Check(Functions().device_attribute(&minor, kCapabilityMinor, device), "ask for its capability");
-  if (major == kComputeCapability / 10 && minor >= kComputeCapability % 10) return;
+  const int capability = 10 * major + minor;
+  const bool runs_on_later = kComputeCapability < 90 && major == kComputeCapability / 10;
+  if (capability == kComputeCapability) return;
+  if (runs_on_later && capability > kComputeCapability) return;
   throw graphffi::Error("RuntimeError", "graphffi: expected a GPU of compute capability " +
                                             NameOf(kComputeCapability) +
                                             ", which the library was made for, got one of " +
-                                            NameOf(10 * major + minor) +
+                                            NameOf(capability) +
                                             "; make the library on such a GPU");
 }
 
