@@ -59,6 +59,11 @@ class Logarithm(torch.nn.Module):
         return x.log()
 
 
+class Shares(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.new_ones(60 // x.nonzero().shape[0])
+
+
 def product(seed: int) -> tuple[Product, torch.export.ExportedProgram]:
     torch.manual_seed(seed)
     model = Product().eval().requires_grad_(False)
@@ -73,6 +78,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     quotient = torch.export.export(Quotient(), tuple(integers))
     logarithm = torch.export.export(Logarithm(), (torch.ones(5),))
     programs = {"main": product(0)[1], "outer": outer, "quotient": quotient, "log": logarithm}
+    programs["shares"] = torch.export.export(Shares(), (torch.ones(5),))
     made = tmp_path_factory.mktemp("hostile") / "model.so"
     graphffi_torch.to_library(programs, made, weights="file")
     return made
@@ -95,6 +101,14 @@ def test_an_assertion_of_the_program_is_its_error(path: Path) -> None:
     torch.testing.assert_close(log(x), x.log())
     with pytest.raises(RuntimeError, match="x has to be positive"):
         log(x - 1)
+
+
+def test_a_size_that_is_divided_by_zero_is_an_error(path: Path) -> None:
+    shares = graphffi.load_module(path).shares
+    assert shares(torch.tensor([1.0, 0, 1, 0, 0])).shape == (30,)
+    if not IS_TORCH_2_10:  # which divides, and ends the process
+        with pytest.raises(RuntimeError, match="Integer floor division by zero"):
+            shares(torch.zeros(5))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
