@@ -91,8 +91,7 @@ LibraryFunction LoadFromLibrary(const std::string& reference, size_t separator,
 /// (graphffi/_kernels/kernel.py)
 ObjectRef FindFunction(std::string_view name) {
   ObjectRef function = FindGlobal(name);
-  constexpr std::string_view kOwnNames = "graphffi.kernel.";
-  if (name.substr(0, kOwnNames.size()) != kOwnNames) return function;
+  if (!IsOwnName(name)) return function;
   for (int i = 0; i < 2 && !function; ++i) {
     name = name.substr(0, name.rfind('.'));
     function = FindGlobal(name);
@@ -153,6 +152,11 @@ bool IsProvided(const std::string& name) {
   References& known = References::Global();
   std::lock_guard<std::mutex> lock(known.mutex);
   return known.provided.count(name) != 0;
+}
+
+bool IsOwnName(std::string_view reference) {
+  constexpr std::string_view kOwnNames = "graphffi.kernel.";
+  return reference.substr(0, kOwnNames.size()) == kOwnNames;
 }
 
 bool IsLibraryReference(std::string_view reference) {

@@ -54,6 +54,9 @@ bool IsProvided(const std::string& name);
 /// in `opt_origin`. \throws Error(RuntimeError) that names the folders
 std::string FindLibrary(const std::string& library, std::string_view opt_origin);
 
+/// Whether `reference` is a name that graphffi gave to a Python callable.
+bool IsOwnName(std::string_view reference);
+
 /// Whether `reference` is of the form `library.so::symbol`.
 bool IsLibraryReference(std::string_view reference);
 

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "call/global_function.h"
 #include "call/registry_watch.h"
 #include "kernels/kernel_ref.h"
 
@@ -32,12 +33,20 @@ void KernelSlot::Resolve() const {
   ResolvedKernel found;
   Released released;  // after the mutex is: functions may be Python's, whose end takes the GIL
   // Before the mutex is taken: this may wait for the GIL.
-  ObjectRef function = ResolveKernel(reference_, opt_origin_, &found);
+  ObjectRef opt_function;
+  const bool is_bound = resolved_.load(std::memory_order_acquire) != kNever;
+  if (is_bound && IsOwnName(reference_)) {
+    opt_function = FindGlobal(reference_);
+    if (opt_function) found.kernel = Kernel::FromFunction(opt_function.get());
+  } else {
+    opt_function = ResolveKernel(reference_, opt_origin_, &found);
+  }
   std::lock_guard<std::mutex> lock(mutex_);
   const uint64_t resolved = resolved_.load(std::memory_order_relaxed);
   if (resolved != kNever && resolved >= now) return;
+  if (!opt_function) return resolved_.store(now, std::memory_order_release);  // the name is gone
   epoch_.store(epoch, std::memory_order_relaxed);
-  current_.store(Bind(std::move(function), found.kernel, &released));
+  current_.store(Bind(std::move(opt_function), found.kernel, &released));
   resolved_.store(now, std::memory_order_release);
   ReleaseUnused(&released);
 }

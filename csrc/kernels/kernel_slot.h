@@ -19,6 +19,8 @@ namespace graphffi {
 /// Resolves its reference at the first call; that of a global function again at the first call
 /// after functions were replaced or removed. Thread-safe.
 ///
+/// A Python callable whose name is given up stays that of the slots that have called it.
+///
 /// A function that was replaced is released once no call of it is under way. The first one of a
 /// slot lives as long as the slot instead, because most are never replaced: its calls are not
 /// counted, which would take two locked instructions, a sixth of a call in a package.

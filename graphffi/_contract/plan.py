@@ -176,10 +176,13 @@ def passes_results(plan: str, count: int) -> bool:
         plan: Plan text over the canonical names; empty: all inputs, then all outputs.
         count: Number of results.
     """
+    return not plan or count == 0 or bool(results_in_plan(plan, count))
+
+
+def results_in_plan(plan: str, count: int) -> set[int]:
+    """Which of a number of results a plan over the canonical names passes."""
     names = (re.fullmatch(r"o(\d+)", token) for token in plan_tokens(plan))
-    if not plan or count == 0:
-        return True
-    return any(name is not None and int(name[1]) < count for name in names)
+    return {int(name[1]) for name in names if name is not None and int(name[1]) < count}
 
 
 @functools.lru_cache(maxsize=1024)

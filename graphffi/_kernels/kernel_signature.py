@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .. import _core
 from .._contract.attribute_kind import KINDS
 from .._contract.dtypes import StatedView
-from .._contract.plan import PlanTemplate
+from .._contract.plan import PlanTemplate, results_in_plan
 from .._contract.plan_text import plan_tokens
 from .._values.describe import counted, describe
 from .._values.device import Device
@@ -69,6 +69,13 @@ def check_kernel(definition: Interface, kernel: OpKernel) -> None:
         )
     template = _template(definition, kernel)
     _core.check_plan(template.plan, template.counts, definition.name)
+    named = results_in_plan(template.plan, len(definition.results))
+    absent = [name for i, name in enumerate(definition.results) if named and i not in named]
+    if template.plan and absent:
+        raise ValueError(
+            f"{definition.name}: plan {kernel.plan!r}: expected all results, which the kernel "
+            f"fills, or none, which it returns; got some without {', '.join(absent)}"
+        )
     _check_signature(definition, kernel, template.plan)
 
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 from .. import _core
 from .._values.registry import remove_global_func
 
-# Programs that are compiled keep their functions; closures that are made for each call would stay
-# forever otherwise.
+# Programs that have called them keep their functions; closures that are made for each call would
+# stay forever otherwise.
 _MAX_NAMES: Final = 1024
 
 _lock: Final = threading.Lock()
@@ -40,7 +40,8 @@ class _Named:
 
     @property
     def name(self) -> str:
-        return f"{self.text}.{self.number}" if self.number else self.text
+        # No point: those of ops' kernels are left out where the whole name is unknown.
+        return f"{self.text}#{self.number}" if self.number else self.text
 
 
 def own_name(prefix: str, kernel: Any) -> str:

@@ -201,6 +201,7 @@ def test_one_name_has_one_definition() -> None:
         ("(Tensor größe) -> Tensor", "", "expected names of ASCII letters, .* got 'größe'"),
         ("(Tensor graphffi_digest) -> Tensor", "", "got 'graphffi_digest'"),
         ("(Tensor x) -> ()", "", "expected a result or an operand that is updated in place"),
+        ("(Tensor x) -> (Tensor a, Tensor b)", "x, a", "expected all results, .* without b"),
     ],
 )
 def test_a_wrong_definition_is_refused(schema: str, plan: str, text: str) -> None:

@@ -136,6 +136,19 @@ added = define(
 bumped = define(
     "bumped", "increment", "", schema="(Tensor(a!) x) -> ()", infer=None, vmap="broadcast"
 )
+
+
+def write_one_hot(x: Any, n: int, out: Any) -> None:
+    np.from_dlpack(out)[...] = np.arange(np.from_dlpack(out).shape[1]) == np.from_dlpack(x)[:, None]
+
+
+one_hot = graphffi.define_op(
+    "jaxsharding::one_hot",
+    schema="(Tensor x, int n) -> Tensor",
+    kernel=write_one_hot,
+    dims="b -> b n",
+    infer=lambda x, n: graphffi.empty((x.shape[0], n), "float32"),
+)
 logged = define("logged", "add_one", "b s [h] -> b s [h]", has_side_effect=True)
 
 
@@ -175,6 +188,9 @@ def run_automatic() -> None:
     mixed = (put(X, "i", mesh=GRID), put(X, None, "j", mesh=GRID))
     run("two axes", axpy, *mixed, expected=2 * X, spec=("i", "j"), mesh=GRID)
     run("gathered", lambda x: add(replicate(x)), last, expected=X + 1, spec=())
+    table, rows = np.arange(8, dtype=np.float32)[:, None], np.array([0, 3, 5, 7], np.int32)
+    picked = lambda x, table: one_hot(x, 8) @ table  # noqa: E731 - asks for parts of the result
+    run("one hot", picked, put(rows), put(table, "i"), expected=table[rows], spec=())
 
     def constrained(x: Any) -> Any:
         return jax.lax.with_sharding_constraint(add(x), NamedSharding(LINE, P(None, None, "i")))

@@ -76,7 +76,9 @@ def test_kernels_that_are_made_for_each_call_are_warned_of_once(monkeypatch: Any
 def test_closures_have_names_of_their_own_but_not_forever(monkeypatch: Any) -> None:
     from graphffi._kernels import own_names as _own_names
 
-    monkeypatch.setattr(_own_names, "_MAX_NAMES", len(_own_names._names) + 2)
+    monkeypatch.setattr(_own_names, "_MAX_NAMES", 2)
+    monkeypatch.setattr(_own_names, "_names", OrderedDict())
+    monkeypatch.setattr(_own_names, "_kept", set())
 
     def make(value: int) -> Callable[..., None]:
         return lambda x, out: np.copyto(np.from_dlpack(out), value)
@@ -91,6 +93,32 @@ def test_closures_have_names_of_their_own_but_not_forever(monkeypatch: Any) -> N
         assert graphffi_jax.call(make(value), X, out=X).tolist() == [value] * 3
     assert number_of_names() == before
     assert [program(X).tolist() for program in programs] == [[value] * 3 for value in range(4)]
+
+
+def test_programs_keep_closures_whose_names_are_gone(monkeypatch: Any) -> None:
+    """Not another one of the same code, before the first call as well."""
+    from graphffi._kernels import own_names as _own_names
+
+    monkeypatch.setattr(_own_names, "_MAX_NAMES", 1)
+    monkeypatch.setattr(_own_names, "_names", OrderedDict())
+    monkeypatch.setattr(_own_names, "_kept", set())
+
+    def make(value: int) -> Callable[..., None]:
+        return lambda x, out: np.copyto(np.from_dlpack(out), value)
+
+    def calling(value: int) -> Callable[[Any], Any]:
+        kernel = make(value)
+        return lambda x: graphffi_jax.call(kernel, x, out=x)
+
+    first, second, third, branch = map(calling, (1, 2, 3, 4))
+    ran, executable = jax.jit(second), jax.jit(third).lower(X).compile()
+    chosen = jax.jit(lambda which, x: jax.lax.cond(which, branch, lambda x: x * 0, x))
+    assert ran(X).tolist() == [2] * 3
+    assert chosen(False, X).tolist() == [0] * 3
+    assert first(X).tolist() == [1] * 3  # whose name is there, and the others' are not
+    assert ran(X).tolist() == [2] * 3
+    assert executable(X).tolist() == [3] * 3
+    assert chosen(True, X).tolist() == [4] * 3
 
 
 def test_a_name_is_given_once_and_what_is_declared_keeps_its_own(monkeypatch: Any) -> None:

@@ -94,6 +94,50 @@ def test_a_rule_may_come_after_the_trace() -> None:
     assert_close(jax.grad(lambda x: f(x).sum())(X), jnp.ones_like(X))
 
 
+@pytest.mark.parametrize("vmap", ["sequential", "broadcast"])
+def test_a_rule_that_comes_after_the_trace_is_that_of_one_element(vmap: str) -> None:
+    def weigh(x: Any, out: Any) -> None:
+        given = np.from_dlpack(x)
+        np.from_dlpack(out)[...] = given * given.sum(-1, keepdims=True)
+
+    op = graphffi.define_op(
+        f"gradtest::late_{vmap}",
+        schema="(Tensor x) -> Tensor",
+        kernel=weigh,
+        infer=graphffi.like,
+        vmap=vmap,
+    )
+    f = jax.jit(jax.vmap(op))
+    f(X)
+    op.register_vjp(lambda s, grad: grad * s.x.sum() + (grad * s.x).sum(), save=("x",))
+    op.register_jvp(lambda s, given: given * s.x.sum() + s.x * given.sum(), save=("x",))
+    expected = jax.vmap(lambda x: x * x.sum())
+    gradients = [jax.grad(lambda x, g=g: (g(x) * Y).sum())(X) for g in (f, expected)]
+    assert_close(*gradients)
+    assert_close(*(jax.jvp(g, (X,), (Y,))[1] for g in (f, expected)))
+
+
+def test_derivatives_have_the_precision_of_the_trace() -> None:
+    from graphffi_jax._transforms.batching import enable_x64
+
+    square = graphffi.define_op(
+        "gradtest::wide",
+        schema="(Tensor x) -> Tensor",
+        kernel=lambda x, out: np.square(np.from_dlpack(x), out=np.from_dlpack(out)),
+        infer=graphffi.like,
+    )
+    square.register_vjp(lambda s, grad: 2 * grad * s.x, save=("x",))
+    square.register_jvp(lambda s, given: 2 * given * s.x, save=("x",))
+    with enable_x64(True):
+        x = jnp.array([1.0, 2.0])
+        _, pull = jax.vjp(square, x)
+        _, push = jax.linearize(square, x)
+        given = x + 1e-12
+    for got in (*pull(given), push(given)):
+        assert got.dtype == np.float64
+        np.testing.assert_array_equal(got, 2 * np.asarray(given) * np.asarray(x))
+
+
 def test_control_flow() -> None:
     def f(mul: Any) -> Any:
         def run(x: Any) -> Any:

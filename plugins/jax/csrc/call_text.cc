@@ -145,6 +145,7 @@ std::string ReferenceOf(const std::string& kernel, const std::string& library) {
 void SetKernel(const std::string& reference, SiteParts* to) {
   to->facts = graphffi::FactsOf(reference);
   to->kernel = std::make_shared<KernelSlot>(reference);
+  const KernelSlot::Use bound(*to->kernel);  // Python may give the name up before the first call
 }
 
 }  // namespace

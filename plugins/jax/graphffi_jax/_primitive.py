@@ -238,11 +238,28 @@ def _differentiate(
     if call.made_of is None or call.num_mutated:
         found = refused_tangents(call.subject, outputs, given)
     else:
-        found = tangents_of(call.made_of, primals, outputs, given)
+        # Of each element of what vmap made a batch before the op had a rule.
+        step: Any = functools.partial(tangents_of, call.made_of)
+        levels = (*call.loops, *[(True,) * len(primals)] * call.batches)
+        if levels and has_rules(call.made_of):
+            _check_recomputed(call)
+        for level in reversed(levels):
+            axes = [0 if is_mapped else None for is_mapped in level]
+            step = jax.vmap(step, in_axes=(axes, 0, axes))
+        found = step(list(primals), list(outputs), given)
     return outputs, [
         ad.Zero(_ShapedArray(o.shape, jax.dtypes.float0)) if t is None else t
         for o, t in zip(outputs, found, strict=True)
     ]
+
+
+def _check_recomputed(call: KernelCall) -> None:
+    """Refuses gradients of elements of a batch where `jax.checkpoint` would not see the call."""
+    if call.made_of is not None and not call.made_of.definition.recompute:
+        raise NotImplementedError(
+            f"{call.subject}: vmap: expected an op that may run again, got recompute=False and a "
+            "gradient rule; call it outside of vmap, on the whole batch"
+        )
 
 
 def _batch(
@@ -253,11 +270,7 @@ def _batch(
     is_traced = any(isinstance(a, jax.core.Tracer) for a in arrays)
     if made_of is None or call.loops or not is_traced or not has_rules(made_of):
         return rule(arrays)
-    if not made_of.definition.recompute:  # jax.checkpoint would not see the call in what follows
-        raise NotImplementedError(
-            f"{call.subject}: vmap: expected an op that may run again, got recompute=False and a "
-            "gradient rule; call it outside of vmap, on the whole batch"
-        )
+    _check_recomputed(call)
     outputs = run_batched(made_of, lambda given: rule(given)[0], arrays, dims)
     return outputs, [0] * len(outputs)
 

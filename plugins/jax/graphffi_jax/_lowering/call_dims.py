@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,6 +32,12 @@ class ArrayDims:
     def free(self) -> dict[str, int]:
         """The places of the dimensions along which the array may be split."""
         return {dim: i for i, dim in enumerate(self.dims) if dim[0] not in "[_"}
+
+    def whole_but_for(self, names: Set[str]) -> ArrayDims:
+        """The array, split along these dimensions at most."""
+        free = self.free().keys() & names
+        dims = (d if d in free or d[0] in "[_" else f"[{d}]" for d in self.dims)
+        return ArrayDims(self.name, tuple(dims))
 
 
 @dataclass(frozen=True)
@@ -111,7 +117,10 @@ class CallDims:
             ArrayDims(array.name, (*names, *array.dims))
             for array, names in zip(named, loops, strict=True)
         ]
-        found = CallDims(tuple(rows[:num_operands]), tuple(rows[num_operands:]))
+        # A device that has a part of what no operand has would not know which.
+        known = {name for array in rows[:num_operands] for name in array.free()}
+        results = tuple(array.whole_but_for(known) for array in rows[num_operands:])
+        found = CallDims(tuple(rows[:num_operands]), results)
         if call.chosen.workspace is None:
             return found
         # XLA plans the workspace of a whole call for each of its parts.

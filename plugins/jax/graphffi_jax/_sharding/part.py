@@ -6,18 +6,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any
 
 import jax
-import jax.experimental
 import jax.numpy as jnp
 
 from graphffi_jax._lowering import call_text
 from graphffi_jax._lowering.call_dims import CallDims
+from graphffi_jax._transforms.batching import enable_x64
 from graphffi_jax._transforms.loops import run
-
-# Older versions have it in jax.experimental.
-_enable_x64: Final[Any] = (jax if hasattr(jax, "enable_x64") else jax.experimental).enable_x64
 
 
 def part_program(
@@ -62,7 +59,7 @@ def part_program(
         return [*looped, *(jnp.zeros(s.shape, s.dtype) for s in returned[len(looped) :])]
 
     def traced() -> str:
-        with _enable_x64(True):
+        with enable_x64(True):
             return jax.jit(program).lower(*given).as_text()
 
     # In a thread of its own: a mesh that the caller has set (jax.set_mesh) is none of the part's.

@@ -11,12 +11,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import jax
+import jax.experimental
 import jax.numpy as jnp
 
 import graphffi
 from graphffi.plugin import Definition, call_in_batch, structure_of
 
+_WIDE: Final = {"float64", "int64", "uint64", "complex128"}
 _CONSTANTS: Final = {int, float, bool, str, type(None), graphffi.dtype, graphffi.Device}
+# Older versions have it in jax.experimental.
+enable_x64: Final[Any] = (jax if hasattr(jax, "enable_x64") else jax.experimental).enable_x64
 _batches: Final = contextvars.ContextVar("graphffi_jax_batches", default=0)
 
 
@@ -29,6 +33,15 @@ def take_batches() -> int:
     if count:
         _batches.set(0)
     return count
+
+
+def as_traced(*dtypes: Any) -> contextlib.AbstractContextManager[Any]:
+    """The setting of 64-bit types with which a call of such arrays was traced.
+
+    What is made of the call may be computed later, with another setting.
+    """
+    is_wide = any(str(kind) in _WIDE for kind in dtypes)
+    return enable_x64(True) if is_wide else contextlib.nullcontext()
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +109,8 @@ def run_reference(made_of: OpCall, results: Sequence[tuple[Any, Any]], *arrays: 
     assert definition.reference is not None
     operands = made_of.operands(arrays)
     specs = [graphffi.TensorSpec(shape, dtype) for shape, dtype in results]
-    return definition.reference.run(definition, operands, made_of.attributes, specs)
+    with as_traced(*(array.dtype for array in arrays), *(dtype for _, dtype in results)):
+        return definition.reference.run(definition, operands, made_of.attributes, specs)
 
 
 def call_key(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from jax.interpreters import ad, batching, mlir
 from graphffi import TensorSpec
 from graphffi.plugin import Definition, backward_rule, forward_rule
 from graphffi_jax._sharding.varying import mesh_axes, result_aval, vary, varying_axes
-from graphffi_jax._transforms.batching import OpCall, as_array, in_front
+from graphffi_jax._transforms.batching import OpCall, as_array, as_traced, in_front
 
 # JAX differentiates forward, then transposes where it was asked for reverse mode: only what runs
 # the tangents, or compiles them, knows that nobody did, and refuses without a forward-mode rule.
@@ -72,8 +73,9 @@ class _Rules:
         Raises:
             NotImplementedError: Without rule.
         """
-        given = [as_array(c) for c in cotangents]
-        return self._in_batches(self._go_back_one)([as_array(s) for s in saved], given)
+        with self._as_traced():
+            given = [as_array(c) for c in cotangents]
+            return self._in_batches(self._go_back_one)([as_array(s) for s in saved], given)
 
     def go_forward(self, saved: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         """The tangents of the results that have some; an operand that does not change has None.
@@ -81,8 +83,12 @@ class _Rules:
         Raises:
             NotImplementedError: Without rule.
         """
-        given = [None if t is None else as_array(t) for t in tangents]
-        return self._in_batches(self._go_forward_one)([as_array(s) for s in saved], given)
+        with self._as_traced():
+            given = [None if t is None else as_array(t) for t in tangents]
+            return self._in_batches(self._go_forward_one)([as_array(s) for s in saved], given)
+
+    def _as_traced(self) -> contextlib.AbstractContextManager[Any]:
+        return as_traced(*(spec.dtype for spec in (*self.specs, *self.results)))
 
     def in_batch(self, level: tuple[bool, ...]) -> _Rules:
         """The rules of a batch of such calls."""
