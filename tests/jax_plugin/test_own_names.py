@@ -60,6 +60,7 @@ def test_kernels_that_are_made_for_each_call_are_warned_of_once(monkeypatch: Any
     from graphffi_jax._transforms import closures as _closures
 
     monkeypatch.setattr(_closures, "_MANY", 3)
+    monkeypatch.setattr(_closures, "_names", {})
 
     def call(factor: float) -> Any:
         def scale(x: Any, out: Any) -> None:
@@ -67,10 +68,14 @@ def test_kernels_that_are_made_for_each_call_are_warned_of_once(monkeypatch: Any
 
         return graphffi_jax.call(scale, X, out=X)
 
-    call(1.0), call(2.0)
-    with pytest.warns(RuntimeWarning, match=r"kernel .*call\.<locals>\.scale: expected a function"):
-        call(3.0)
-    assert call(4.0).tolist() == [4, 4, 4]
+    def call_method(factor: float) -> Any:
+        return graphffi_jax.call(Scale(factor).run, X, out=X)
+
+    for run, name in ((call, r"call\.<locals>\.scale"), (call_method, r"Scale\.run")):
+        run(1.0), run(2.0)
+        with pytest.warns(RuntimeWarning, match=rf"kernel .*{name}: expected a function"):
+            run(3.0)
+        assert run(4.0).tolist() == [4, 4, 4]
 
 
 def test_closures_have_names_of_their_own_but_not_forever(monkeypatch: Any) -> None:

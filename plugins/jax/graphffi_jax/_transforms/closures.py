@@ -18,7 +18,7 @@ def note_kernel(reference: str) -> None:
     """Warns once of a function of which many copies were called."""
     if not reference.startswith(OWN_NAMES):
         return
-    function = re.sub(r"\.[0-9a-f]{16}(\.\d+)?$", "", reference)
+    function = re.sub(r"\.[0-9a-f]{16}([.#]\d+)?$", "", reference)
     names = _names.setdefault(function, set())
     if names is None:
         return
