@@ -91,8 +91,10 @@ def check_library_name(reference: str) -> None:
         RuntimeError: If it is another one, or was built anew.
     """
     library, _ = split_reference(reference)
-    file = None if library.startswith("/") else find_library(library)
-    if not library or file is None:  # another kind of name, or one of a loaded package
+    if not library or library.startswith("/"):
+        return
+    file = find_library(library)
+    if file is None:  # of a package that is loaded, or found when it is called
         return
     known = _named_files.setdefault(library, file)
     if known != file or not _core.is_library_current(file):
