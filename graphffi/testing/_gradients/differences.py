@@ -32,7 +32,7 @@ Tangents = Callable[..., Sequence[Any]]
 
 @dataclass(frozen=True)
 class _Precision:
-    """How finite differences of a data type are made.
+    """The steps and tolerances of finite differences in a data type.
 
     Args:
         step: Of the coarser one of two differences.
@@ -89,7 +89,7 @@ def _are_finite(outcome: Outcome) -> bool:
 
 
 def _precision(case: Case, outcome: Outcome) -> _Precision:
-    """That of the coarsest data type: kernels may compute in it."""
+    """The one of the coarsest data type: kernels may compute in it."""
     kinds = [view.dtype for view in case.views()] + [a.dtype.name for a in outcome.arrays]
     found = [_PRECISIONS[kind] for kind in kinds if kind in _PRECISIONS]
     return max(found, key=lambda precision: precision.step)
