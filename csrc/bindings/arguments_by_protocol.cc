@@ -146,7 +146,6 @@ void Arguments::NoteStream(PyObject* value, DLDevice device) {
 }
 
 int Arguments::AwaitKernelsOnDevices() const try {
-  if (!modules::IsCudaInUse()) return 0;
   const GilRelease release(true);
   for (const DLDevice& device : awaited_) {
     if (device.device_type != kDLCUDA) continue;

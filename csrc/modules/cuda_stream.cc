@@ -49,9 +49,8 @@ class Event {
 
 }  // namespace
 
-bool IsCudaInUse() { return CudaDriver::IsOpen(); }
-
 void OrderCudaStreams(int device_id, void* earlier, void* later) {
+  if (!CudaDriver::IsOpen()) return;
   const CudaDriver& driver = CudaDriver::Get();
   const CudaContextScope scope(driver, driver.RetainPrimaryContext(device_id));
   const Event event;
@@ -60,6 +59,7 @@ void OrderCudaStreams(int device_id, void* earlier, void* later) {
 }
 
 void AwaitCudaStream(int device_id, void* stream) {
+  if (!CudaDriver::IsOpen()) return;
   const CudaDriver& driver = CudaDriver::Get();
   const CudaContextScope scope(driver, driver.RetainPrimaryContext(device_id));
   driver.Check(Functions().synchronize(stream), "wait for a stream");

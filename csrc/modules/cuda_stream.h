@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of work on CUDA's streams, for memory that passes between frameworks.
+// The order of work on CUDA's streams, for memory that passes between frameworks. Nothing is done
+// where the process has not opened CUDA's driver: there, no memory is on a GPU.
 #pragma once
 
 namespace graphffi::modules {
-
-/// Whether the process has opened CUDA's driver: where it has not, no memory is on a GPU.
-bool IsCudaInUse();
 
 /// Has `later`, a stream, wait for the work that is on `earlier` now; NULL is the device's default
 /// stream. \throws tvm::ffi::Error(RuntimeError) with what the driver says

@@ -215,6 +215,16 @@ def test_libraries_share_objects(tmp_path: Path, capfd: pytest.CaptureFixture[st
     assert (module.a(), module.b()) == (2, 4)
 
 
+def check_machines(told: Path, source: Path, machines: tuple[str, str], **flags: Any) -> None:
+    """Builds for a machine, another one and the first again, of which a file tells the compiler."""
+    made = []
+    for machine in (*machines, machines[0]):
+        told.write_text(machine)
+        _objects._native_code.cache_clear()
+        made.append(Path(graphffi.cpp.build("n", [source], **flags)).read_bytes())
+    assert made[0] == made[2] != made[1]
+
+
 def test_code_for_this_processor_is_not_taken_for_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,13 +233,8 @@ def test_code_for_this_processor_is_not_taken_for_another(
     compiler.chmod(0o755)
     monkeypatch.setenv("CXX", str(compiler))
     (tmp_path / "a.cc").write_text("extern const char* kName;\nconst char* kName = SHOWN;\n")
-    made = []
-    for name in ("one", "two", "one"):
-        processor.write_text(f'-D__PROCESSOR__={name} -DSHOWN="{name}"')
-        _objects._native_code.cache_clear()
-        native = graphffi.cpp.build("n", [tmp_path / "a.cc"], extra_cflags=["-march=native"])
-        made.append(Path(native).read_bytes())
-    assert made[0] == made[2] != made[1]
+    one, two = (f'-D__PROCESSOR__={name} -DSHOWN="{name}"' for name in ("one", "two"))
+    check_machines(processor, tmp_path / "a.cc", (one, two), extra_cflags=["-march=native"])
 
 
 @pytest.mark.slow
@@ -242,17 +247,12 @@ def test_code_for_this_gpu_is_not_taken_for_another(
     compiler.chmod(0o755)
     monkeypatch.setenv("NVCC", str(compiler))
     (tmp_path / "a.cu").write_text("__global__ void Kernel(int* x) { *x = 1; }\n")
-    made = []
-    for name in ("sm_80", "sm_90", "sm_80"):
-        gpu.write_text(name)
-        _objects._native_code.cache_clear()
-        native = graphffi.cpp.build("n", [tmp_path / "a.cu"], extra_cuda_cflags=["-arch=native"])
-        made.append(Path(native).read_bytes())
-    assert made[0] == made[2] != made[1]
+    flags = {"extra_cuda_cflags": ["-arch=native"]}
+    check_machines(gpu, tmp_path / "a.cu", ("sm_80", "sm_90"), **flags)
     gpu.write_text("sm_1")
     _objects._native_code.cache_clear()
     with pytest.raises(RuntimeError, match="expected the macros of this machine, which the flags"):
-        graphffi.cpp.build("n", [tmp_path / "a.cu"], extra_cuda_cflags=["-arch=native"])
+        graphffi.cpp.build("n", [tmp_path / "a.cu"], **flags)
 
 
 def test_threads_compile_one_file_at_once(tmp_path: Path) -> None:

@@ -23,6 +23,20 @@ def number_of_names() -> int:
     return len(graphffi.list_global_func_names())
 
 
+def keep_names(monkeypatch: Any, count: int) -> None:
+    """Has so many names kept from now on, and none of before."""
+    from graphffi._kernels import own_names as _own_names
+
+    monkeypatch.setattr(_own_names, "_MAX_NAMES", count)
+    monkeypatch.setattr(_own_names, "_names", OrderedDict())
+    monkeypatch.setattr(_own_names, "_kept", set())
+
+
+def make(value: int) -> Callable[..., None]:
+    """A closure of the same code for each value."""
+    return lambda x, out: np.copyto(np.from_dlpack(out), value)
+
+
 class Scale:
     def __init__(self, factor: float) -> None:
         self.factor = factor
@@ -79,14 +93,7 @@ def test_kernels_that_are_made_for_each_call_are_warned_of_once(monkeypatch: Any
 
 
 def test_closures_have_names_of_their_own_but_not_forever(monkeypatch: Any) -> None:
-    from graphffi._kernels import own_names as _own_names
-
-    monkeypatch.setattr(_own_names, "_MAX_NAMES", 2)
-    monkeypatch.setattr(_own_names, "_names", OrderedDict())
-    monkeypatch.setattr(_own_names, "_kept", set())
-
-    def make(value: int) -> Callable[..., None]:
-        return lambda x, out: np.copyto(np.from_dlpack(out), value)
+    keep_names(monkeypatch, 2)
 
     programs = []
     for value in range(4):
@@ -102,14 +109,7 @@ def test_closures_have_names_of_their_own_but_not_forever(monkeypatch: Any) -> N
 
 def test_programs_keep_closures_whose_names_are_gone(monkeypatch: Any) -> None:
     """Not another one of the same code, before the first call as well."""
-    from graphffi._kernels import own_names as _own_names
-
-    monkeypatch.setattr(_own_names, "_MAX_NAMES", 1)
-    monkeypatch.setattr(_own_names, "_names", OrderedDict())
-    monkeypatch.setattr(_own_names, "_kept", set())
-
-    def make(value: int) -> Callable[..., None]:
-        return lambda x, out: np.copyto(np.from_dlpack(out), value)
+    keep_names(monkeypatch, 1)
 
     def calling(value: int) -> Callable[[Any], Any]:
         kernel = make(value)
@@ -127,12 +127,9 @@ def test_programs_keep_closures_whose_names_are_gone(monkeypatch: Any) -> None:
 
 
 def test_a_name_is_given_once_and_what_is_declared_keeps_its_own(monkeypatch: Any) -> None:
-    from graphffi._kernels import own_names as _own_names
     from graphffi._kernels.kernel import kernel_reference
 
-    monkeypatch.setattr(_own_names, "_MAX_NAMES", 1)
-    monkeypatch.setattr(_own_names, "_names", OrderedDict())
-    monkeypatch.setattr(_own_names, "_kept", set())
+    keep_names(monkeypatch, 1)
     declared = graphffi.Function(lambda: None)
     graphffi.declare(declared, has_side_effect=True)
     subjects = ("names", "others") * 3  # of which one at a time has a name

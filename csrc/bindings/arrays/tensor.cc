@@ -173,7 +173,7 @@ void* ConsumerStream(py::handle opt_stream) {
 
 /// Has the consumer's stream wait for the kernels that write the tensor, which may still run.
 void OrderForConsumer(const DLDevice& device, py::handle opt_stream) {
-  if (device.device_type != kDLCUDA || !modules::IsCudaInUse()) return;
+  if (device.device_type != kDLCUDA) return;
   if (opt_stream.equal(py::int_(-1))) return;  // the consumer needs no order
   void* later = ConsumerStream(opt_stream);
   void* earlier = TVMFFIEnvGetStream(device.device_type, device.device_id);
