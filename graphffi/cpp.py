@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
 from ._build.compile import build_library
 from ._build.config import include_path as include_path
-from ._definition.recipe import Recipe
+from ._build.recipe import Recipe
 from ._kernels.factory_sources import note_library, noted_files
 from ._values.cuda import cuda_module as cuda_module
 from ._values.module import Module, as_module, load_module

@@ -7,6 +7,9 @@ from ._build.build_plugin import build_archive as build_archive
 from ._build.cache import replacing as replacing
 from ._build.location import plugin_cache as plugin_cache
 from ._build.location import torch_build as torch_build
+from ._build.objects import object_of as object_of
+from ._build.objects import precompiled_header as precompiled_header
+from ._build.recipe import c_string as c_string
 from ._contract.attribute_kind import KINDS as KINDS
 from ._contract.attribute_kind import to_device as to_device
 from ._contract.attribute_kind import to_dtype as to_dtype
@@ -37,7 +40,6 @@ from ._definition.parameter import Attribute as Attribute
 from ._definition.parameter import Operand as Operand
 from ._definition.raw_call import call_directly as call_directly
 from ._definition.raw_call import pack_call as pack_call
-from ._definition.recipe import c_string as c_string
 from ._frameworks.framework import Framework as Framework
 from ._frameworks.framework import SameTensor as SameTensor
 from ._frameworks.framework import register_framework as register_framework
@@ -78,8 +80,6 @@ from ._values.keywords import arguments_in_order as arguments_in_order
 from ._values.nested import flat as flat
 from ._values.nested import per_tensor as per_tensor
 from ._values.nested import structure_of as structure_of
-from ._values.objects import object_of as object_of
-from ._values.objects import precompiled_header as precompiled_header
 from ._values.tensor import check_kept as check_kept
 from ._values.tensor import numpy_dtype as numpy_dtype
 from ._values.tensor import register_tensor_viewer as register_tensor_viewer

@@ -16,8 +16,8 @@ from .cache import OBJECTS, copy_file, is_kept, locked, make_folder, mark_used
 from .._cached import cached_property
 from .._kernels.factory_sources import note_files
 from .location import cache_folder
-from .._values.objects import FORMAT, Contents, Unit, content_of, hash_of
-from .._definition.recipe import Recipe
+from .objects import FORMAT, Contents, Unit, content_of, hash_of
+from .recipe import Recipe
 from .._values.runtime import runtime_info
 from .toolchain import Toolchain, linked_files, num_jobs, output_of
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from .config import include_path
 
 if TYPE_CHECKING:
-    from .._definition.recipe import Recipe
+    from .recipe import Recipe
 
 COMPILERS: Final = {
     "CXX": (("g++", "c++", "clang++"), "a C++ compiler"),

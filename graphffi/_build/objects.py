@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from .._build.cache import OBJECTS, is_kept, make_folder, mark_used, write_text
-from .._build.location import cache_folder
-from .._build.toolchain import named_files, output_of, variables, version_of
+from .cache import OBJECTS, is_kept, make_folder, mark_used, write_text
+from .location import cache_folder
+from .toolchain import named_files, output_of, variables, version_of
 
 # Raised whenever the way of building changes what comes out.
 FORMAT: Final = "3"
