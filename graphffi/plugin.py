@@ -31,6 +31,7 @@ from ._contract.traits import SideEffect as SideEffect
 from ._core import ask_flag as ask_flag
 from ._core import plan_function as plan_function
 from ._core import resolve_kernel as resolve_kernel
+from ._core import set_tensor_viewer as set_tensor_viewer
 from ._definition.binding import BoundCall as BoundCall
 from ._definition.defined_op import DefinedOp as DefinedOp
 from ._definition.definition import Definition as Definition
@@ -82,4 +83,3 @@ from ._values.nested import per_tensor as per_tensor
 from ._values.nested import structure_of as structure_of
 from ._values.tensor import check_kept as check_kept
 from ._values.tensor import numpy_dtype as numpy_dtype
-from ._values.tensor import register_tensor_viewer as register_tensor_viewer

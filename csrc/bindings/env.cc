@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <dlfcn.h>
-
 #include <memory>
 #include <string>
 #include <thread>
@@ -82,19 +80,6 @@ void RegisterContextSymbols() {
   add("__TVMFFIHandleInitOnce", &TVMFFIHandleInitOnce);
 }
 
-/// The file of the runtime that this module's symbols come from.
-std::string RuntimePath() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<void*>(&TVMFFIGetVersion), &info) == 0) return "";
-  return info.dli_fname;
-}
-
-py::tuple RuntimeVersion() {
-  TVMFFIVersion version{};
-  TVMFFIGetVersion(&version);
-  return py::make_tuple(version.major, version.minor, version.patch);
-}
-
 }  // namespace
 
 void DefineEnv(py::module_& module) {
@@ -106,8 +91,6 @@ void DefineEnv(py::module_& module) {
       .def(py::init<py::handle, uintptr_t>(), py::arg("device"), py::arg("stream"))
       .def("enter", [](StreamScope& scope) { scope.Enter(); })
       .def("exit", [](StreamScope& scope) { scope.Exit(); });
-  module.def("runtime_path", &RuntimePath, "Return the file of the runtime.");
-  module.def("runtime_version", &RuntimeVersion, "Return the TVM FFI release of the runtime.");
 }
 
 }  // namespace graphffi::bindings

@@ -198,11 +198,7 @@ class _Reader:
 
     def _shape(self, tensors: Mapping[str, Any], kinds: Sequence[str]) -> str:
         """The shape rule: "" where `dims` and `dtypes` say it."""
-        known = {axis for o in tensors.values() if not o.get("optional") for axis in o["shape"]}
-        known |= {name for name, o in self.operands.items() if _is_int(o)}
-        known |= {
-            name for name, axis in self.found["axes"].items() if axis.get("value") is not None
-        }
+        known = self._known(self.operands)
         wanted = {axis for result in self.results.values() for axis in result["shape"]}
         unknown = {axis for axis in wanted - known if not axis.isdigit()}
         texts = solved(unknown, known, self.found.get("constraints") or ())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process in which a recorded call runs again: see `_replay`."""
+"""The process in which a recorded call runs again: see `replay`."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from opcode import EXTENDED_ARG, opmap
 from types import CodeType, MemberDescriptorType, ModuleType
@@ -234,8 +235,6 @@ def names_of_reads(kind: type) -> set[str]:
 def _array(array: Any) -> tuple[Any, ...]:
     if array.dtype.hasobject:
         return str(array.dtype), array.shape, array.tolist()
-    import hashlib  # which few programs need
-
     return repr(array.dtype), array.shape, hashlib.sha256(array.tobytes()).digest()
 
 

@@ -79,7 +79,7 @@ def trace_shape_rule(definition: Definition) -> Callable[..., str]:
             )
         return lines
 
-    setattr(answer, "made", definition.made_kernel)  # noqa: B010
+    setattr(answer, "made", definition.factory_and_reference)  # noqa: B010
     return answer
 
 

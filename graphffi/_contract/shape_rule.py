@@ -33,7 +33,22 @@ _MISTAKES: Final = {
 def infer(
     definition: Interface, operands: Sequence[Any], attributes: Sequence[Any]
 ) -> tuple[TensorSpec, ...]:
-    """Runs the shape rule: see `Definition.infer`."""
+    """Runs the shape rule.
+
+    Args:
+        definition: Of the op.
+        operands: One `TensorSpec`, None or list of specs per operand.
+        attributes: One value per attribute.
+
+    Returns:
+        One spec per result that the op allocates; dtypes are `graphffi.dtype`, devices
+        `graphffi.Device` or None.
+
+    Raises:
+        ValueError: If a `check` of the rule fails, or sizes are not as `dims` says.
+        TypeError: If data types are not as `dtypes` says, or the rule returns something else
+            than the declared results.
+    """
     try:
         return _infer(definition, operands, attributes)
     except CheckError as error:
@@ -82,14 +97,28 @@ def _results(
 
 def workspace_bytes(
     definition: Interface,
-    size: Any,
+    kernel: Any,
     operands: Sequence[Any],
     attributes: Sequence[Any],
 ) -> Any:
-    """The size of a workspace, which may follow a rule: see `Definition.workspace_bytes`."""
-    if not callable(size):
-        return size
-    found = call_rule(definition, size, operands, attributes)
+    """The size of a call's workspace.
+
+    Args:
+        definition: Of the op.
+        kernel: An `OpKernel` of it.
+        operands: As for `infer`.
+        attributes: As for `infer`.
+
+    Returns:
+        Bytes: an int or a framework's symbolic one; None if the kernel declares no workspace.
+
+    Raises:
+        ValueError: If the rule gives a negative number.
+        TypeError: If it gives something else.
+    """
+    if not callable(kernel.workspace):
+        return kernel.workspace
+    found = call_rule(definition, kernel.workspace, operands, attributes)
     return checked_bytes(f"{definition.name}: workspace", found)
 
 
@@ -105,8 +134,8 @@ def call_rule(
     Args:
         definition: Of the op.
         rule: Of the op, or of one of its kernels.
-        operands: As for `Definition.infer`.
-        attributes: As for `Definition.infer`.
+        operands: As for `infer`.
+        attributes: As for `infer`.
         kind: What errors call a rule that decides about kernels.
     """
     names = [p.name for p in definition.parameters]

@@ -109,7 +109,7 @@ def empty(shape: Sequence[Any], dtype: Any, device: Any = None) -> Any:
 @per_tensor
 def described(tensor: Any) -> TensorSpec:
     """The `TensorSpec` of a framework's tensor."""
-    device = getattr(tensor, "device", "cpu")  # NumPy before 2.0 has none
+    device = getattr(tensor, "device", None) or "cpu"  # NumPy before 2.0 and specs may have none
     platform = getattr(device, "platform", None)  # of JAX's devices
     return TensorSpec(tuple(tensor.shape), make_dtype(tensor.dtype), Device(platform or device))
 

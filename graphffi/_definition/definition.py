@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +20,6 @@ from .._values.nested import structure_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .._contract.spec import TensorSpec
     from .._kernels.op_kernel import OpKernel
     from .._rules.derivatives import Jvp, Vjp
 
@@ -117,6 +117,7 @@ class Definition(OpWithKernels):
         """Names of the parts in which another one differs; "kernel" if nothing else does."""
         parts: dict[str, tuple[Any, Any]] = {
             "signature": (self.signature, other.signature),
+            "has_side_effect": (self.has_side_effect, other.has_side_effect),
             **kernel_parts(self.kernels, other.kernels),
             "shape rule": (read_rule(self.rule), read_rule(other.rule)),
             "dims": (self.dims_text, other.dims_text),
@@ -139,37 +140,8 @@ class Definition(OpWithKernels):
             self.reference.function if self.reference and uses_reference else None,
         )
 
-    def infer(self, operands: Sequence[Any], attributes: Sequence[Any]) -> tuple[TensorSpec, ...]:
-        """Runs the shape rule.
-
-        Args:
-            operands: One `TensorSpec`, None or list of specs per operand.
-            attributes: One value per attribute.
-
-        Returns:
-            One spec per result that the op allocates; dtypes are `graphffi.dtype`, devices
-            `graphffi.Device` or None.
-
-        Raises:
-            ValueError: If a `check` of the rule fails, or sizes are not as `dims` says.
-            TypeError: If data types are not as `dtypes` says, or the rule returns something else
-                than the declared results.
-        """
-        return infer(self, operands, attributes)
-
-    def workspace_bytes(
-        self, kernel: OpKernel, operands: Sequence[Any], attributes: Sequence[Any]
-    ) -> Any:
-        """The size of a call's workspace.
-
-        Returns:
-            Bytes: an int or a framework's symbolic one; None if the kernel declares no workspace.
-
-        Raises:
-            ValueError: If the rule gives a negative number.
-            TypeError: If it gives something else.
-        """
-        return workspace_bytes(self, kernel.workspace, operands, attributes)
+    infer = infer
+    workspace_bytes = workspace_bytes
 
     def canonical(
         self,
@@ -205,6 +177,4 @@ class Definition(OpWithKernels):
 
 def _digest_of(texts: tuple[str, ...]) -> str:
     """16 hex digits over texts."""
-    import hashlib
-
     return hashlib.sha256(repr(texts).encode()).hexdigest()[:16]

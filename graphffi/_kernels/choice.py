@@ -104,23 +104,14 @@ class OpWithKernels(Interface):
             self._made.append(kernel)
         return len(self.candidates) + self._made.index(kernel)
 
-    def made_kernel(self, number: int) -> tuple[int, str]:
+    def factory_and_reference(self, number: int) -> tuple[int, str]:
         """The number of the factory that made a kernel, and the kernel's reference."""
         made = self._made[number - len(self.candidates)]
         factories = [kernel.factory for kernel in self.candidates]
         return factories.index(made.factory), made.reference
 
-    def made(self, kernel: OpKernel) -> OpKernel:
-        """A kernel of the op to run: made now, if a factory still has to.
-
-        Raises:
-            FactoryError: If the factory fails.
-        """
-        return made_kernel(self, kernel)
-
-    def takes_ruled_workspace(self, kernel: OpKernel) -> bool:
-        """True if a kernel's plan passes a workspace whose size follows a rule."""
-        return takes_ruled_workspace(self, kernel)
+    made = made_kernel
+    takes_ruled_workspace = takes_ruled_workspace
 
 
 def _tuned_kernel(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import itertools
 from typing import TYPE_CHECKING, Any, Final
 
@@ -89,10 +90,8 @@ def _name_of_code(op: str, shared: str, kernel: Any) -> str:
         shared: The beginning, which all functions of the op share that are called alike.
         kernel: The function.
     """
-    from hashlib import sha256
-
     read = read_rule(kernel, op)
-    digest = sha256(read.text.encode()).hexdigest()[:16]
+    digest = hashlib.sha256(read.text.encode()).hexdigest()[:16]
     known = RuleText(digest, read.unknown)
     for number in itertools.count():
         name = f"{shared}.{digest}.{number}" if number else f"{shared}.{digest}"
@@ -109,11 +108,9 @@ def forget_function(name: str) -> None:
 
 def _form(definition: Interface, options: OpKernel) -> str:
     """Changes with what calls pass: one that began before the op was replaced passes the former."""
-    from hashlib import sha256
-
     size = "a rule" if callable(options.workspace) else options.workspace
     texts = (definition.signature, options.plan, definition.strided, size)
-    return sha256(repr(texts).encode()).hexdigest()[:8]
+    return hashlib.sha256(repr(texts).encode()).hexdigest()[:8]
 
 
 @traced_as_constant

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import _core
@@ -171,8 +172,6 @@ def _check_signature(definition: Interface, kernel: OpKernel, plan: str) -> None
 
 def _check_python_signature(definition: Interface, kernel: OpKernel, plan: str) -> None:
     """Compares a plan with a Python function that a factory made."""
-    import inspect
-
     count = len(_items(plan))
     try:
         signature = inspect.signature(kernel.code)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -78,10 +79,8 @@ def library_hash(reference: str) -> str:
 
 @functools.lru_cache(maxsize=4096)  # a factory's library may include as many headers
 def _hash(file: str, *_identity: int) -> str:
-    from hashlib import sha256
-
     # A number would be that of an open file, which reading closes.
-    return sha256(Path(file).read_bytes()).hexdigest()
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
 
 
 def check_library_name(reference: str) -> None:

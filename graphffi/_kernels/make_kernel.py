@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import re
 from typing import TYPE_CHECKING, Any, Final
@@ -90,8 +91,6 @@ def is_made_function(reference: str) -> bool:
 
 def _name(text: str) -> str:
     """A key's text as part of a global function's name."""
-    import hashlib
-
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     return f"{re.sub(r'[^A-Za-z0-9]+', '_', text).strip('_')[:60]}.{digest}"
 

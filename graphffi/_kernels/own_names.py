@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from collections import Counter, OrderedDict
@@ -11,6 +12,7 @@ from types import FunctionType, MethodType
 from typing import Any, Final
 
 from .. import _core
+from .._contract.rule_text import read_rule
 from .._values.registry import remove_global_func
 
 # Programs that have called them keep their functions; closures that are made for each call would
@@ -93,10 +95,6 @@ def _identity(kernel: Any) -> Any:
 
 
 def _text(prefix: str, kernel: Any) -> str:
-    import hashlib
-
-    from .._contract.rule_text import read_rule
-
     home = getattr(kernel, "__module__", None) or type(kernel).__module__
     name = getattr(kernel, "__qualname__", type(kernel).__qualname__)
     digest = hashlib.sha256(read_rule(kernel).text.encode()).hexdigest()[:16]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Collection
 from contextlib import contextmanager
@@ -68,20 +69,18 @@ class PackagedLibraries:
                 f"{self._subject}: expected the kernel library '{library}', found none; give an "
                 "absolute path or set GRAPHFFI_LIBRARY_PATH"
             )
-        name = _name(file)
+        name = library_name(file)
         self._files[name] = file
         return f"{name}::{symbol}"
 
     def write(self, archive: ZipFile, root: str = "") -> None:
         """Writes the libraries and their hashes, under names that begin with `root`."""
-        from hashlib import sha256
-
         lines = []
         for name, file in self._files.items():
             with open(file, "rb") as opened:
                 content = opened.read()
             archive.writestr(f"{root}{self.FOLDER}{name}", content)
-            lines.append(f"{sha256(content).hexdigest()}  {name}\n")
+            lines.append(f"{hashlib.sha256(content).hexdigest()}  {name}\n")
         archive.writestr(f"{root}{self.MANIFEST}", "".join(lines))
 
     def copy_to(self, folder: Path) -> None:
@@ -103,10 +102,11 @@ def packaged_name(reference: str) -> str:
     """
     library, _ = split_reference(reference)
     file = find_library_in_use("graphffi", library) if library else None
-    return _name(file) if file else ""
+    return library_name(file) if file else ""
 
 
-def _name(file: str) -> str:
+def library_name(file: str) -> str:
+    """The name of a library that is kept: it has the beginning of the file's SHA-256."""
     return f"{os.path.basename(file).partition('.so')[0]}-{content_hash(file)[:16]}.so"
 
 

@@ -16,6 +16,7 @@ from .factory import Key
 from .factory_store import FORMAT, INDEX, load_index, read_index
 from .library import content_hash, hash_if_there, split_reference
 from .make_kernel import is_made_function, kernel_of_key
+from .package import library_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -129,7 +130,7 @@ def _copy(op: str, made: OpKernel, place: Path) -> dict[str, str]:
             f"the function {made.reference!r}; return the path of a library"
         )
     digest = content_hash(library)
-    name = f"{os.path.basename(library).partition('.so')[0]}-{digest[:16]}.so"
+    name = library_name(library)
     if hash_if_there(str(place / name)) != digest:
         copy_file(library, place / name)
     return {

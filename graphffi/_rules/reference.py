@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -57,10 +58,8 @@ class Reference:
         expected = f"{subject}: expected a callable of ({', '.join(('xp', *names))})"
         if not callable(function):
             raise TypeError(f"{expected}, got {describe(function)}")
-        from inspect import signature
-
         try:
-            found = signature(function)
+            found = inspect.signature(function)
         except (TypeError, ValueError):  # of C
             return Reference(function)
         try:

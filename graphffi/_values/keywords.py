@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from .._frameworks.tracing import traced_as_constant
@@ -27,8 +28,6 @@ def call_by_name(function: Function, /, *args: Any, **named: Any) -> Any:
 @traced_as_constant
 def parameter_names(function: Any) -> tuple[str, ...] | None:
     """The names of a function's parameters, if its library exports them."""
-    import json
-
     text = getattr(function, "metadata", None)
     try:
         found = json.loads(text) if isinstance(text, str) else None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from typing import Any
@@ -157,8 +158,6 @@ class Module(_core.Object):
         Raises:
             ValueError: if what the library says is no JSON object.
         """
-        import json
-
         text = None
         try:
             text = self._metadata_text(name, query_imports=query_imports)

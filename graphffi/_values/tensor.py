@@ -30,19 +30,6 @@ def from_dlpack(x: object) -> _core.Tensor:
     return _core.from_dlpack(x)
 
 
-def register_tensor_viewer(exchange: Any, viewer: Any) -> None:
-    """Reads tensors of the types that share a table of DLPack's exchange protocol in another way.
-
-    Args:
-        exchange: ``__dlpack_c_exchange_api__`` of such a type, which its subclasses inherit.
-        viewer: a capsule of a ``TensorViewer`` (``csrc/hooks/plugin_call.h``).
-
-    Raises:
-        TypeError: if ``exchange`` is no table of DLPack 1.
-    """
-    _core.set_tensor_viewer(exchange, viewer)
-
-
 # The modules of `from_dlpack` that are not the package of the tensor's type.
 _IMPORTERS = {"jax": "jax.numpy", "jaxlib": "jax.numpy"}
 

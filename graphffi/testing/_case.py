@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .._contract.spec import TensorSpec
 from .._values.device import Device
 from .._values.dtype import dtype
+from .._values.nested import per_tensor
 from .._values.tensor import numpy_dtype
 
 if TYPE_CHECKING:
@@ -97,8 +98,9 @@ class Case:
 
     def __post_init__(self) -> None:
         """Makes lists tuples: cases are keys."""
-        frozen = (tuple(a) if isinstance(a, list) else a for a in self.attributes)
-        object.__setattr__(self, "attributes", tuple(frozen))
+        for name in ("operands", "attributes"):
+            frozen = (tuple(v) if isinstance(v, list) else v for v in getattr(self, name))
+            object.__setattr__(self, name, tuple(frozen))
 
     @property
     def values(self) -> tuple[Any, ...]:
@@ -135,20 +137,11 @@ class Case:
 
     def with_views(self, change: Callable[[View], View], kind: str) -> Case:
         """The case with other views."""
-        operands = tuple(
-            tuple(change(v) for v in operand)
-            if isinstance(operand, tuple)
-            else operand and change(operand)
-            for operand in self.operands
-        )
-        return replace(self, operands=operands, kind=kind)
+        return replace(self, operands=tuple(map(per_tensor(change), self.operands)), kind=kind)
 
     def specs(self) -> list[Any]:
         """The operands as shape rules get them."""
-        return [
-            [v.spec for v in operand] if isinstance(operand, tuple) else operand and operand.spec
-            for operand in self.operands
-        ]
+        return [*map(per_tensor(lambda view: view.spec), self.operands)]
 
     def build(self, make: Callable[[numpy.ndarray, View], Any]) -> list[Any]:
         """The operands; each tensor is ``make(base, view)``."""
@@ -156,13 +149,7 @@ class Case:
 
         random = numpy.random.default_rng(self.seed)
 
-        def one(view: View) -> Any:
-            return make(view.base(random), view)
-
-        return [
-            [one(v) for v in operand] if isinstance(operand, tuple) else operand and one(operand)
-            for operand in self.operands
-        ]
+        return [*map(per_tensor(lambda view: make(view.base(random), view)), self.operands)]
 
     def arguments(
         self, definition: Definition, make: Callable[[numpy.ndarray, View], Any]
@@ -191,9 +178,7 @@ class Case:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, from which `from_json` makes the case."""
-        operands = [
-            [vars(v) for v in o] if isinstance(o, tuple) else o and vars(o) for o in self.operands
-        ]
+        operands = [*map(per_tensor(vars), self.operands)]
         attributes = [_plain(value) for value in self.attributes]
         return {"operands": operands, "attributes": attributes, "seed": self.seed,
                 "kind": self.kind}  # fmt: skip
@@ -202,16 +187,14 @@ class Case:
     def from_json(found: dict[str, Any], definition: Definition) -> Case:
         """A case of the values of `to_json`, read from JSON or not."""
 
+        @per_tensor
         def view(values: dict[str, Any]) -> View:
             strides = values["strides"]
             shape = tuple(values["shape"])
             changed = {"shape": shape, "strides": None if strides is None else tuple(strides)}
             return View(**{**values, **changed})
 
-        operands = tuple(
-            tuple(view(v) for v in o) if isinstance(o, list) else o and view(o)
-            for o in found["operands"]
-        )
+        operands = tuple(map(view, found["operands"]))
         attributes = converted(definition, found["attributes"])
         return Case(operands, attributes, found["seed"], found.get("kind", ""))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .._contract.attribute_kind import KINDS
 from .._contract.spec import TensorSpec
 from .._definition.parameter import MISSING, Attribute
+from .._values.nested import per_tensor
 from .._values.tensor import numpy_dtype
 from ._case import Case, View, converted, row_major
 
@@ -326,10 +327,11 @@ def _with_operand(case: Case, index: int, value: Any, kind: str) -> Case:
 
 
 def _with_kinds(case: Case, kinds: Sequence[str]) -> Case:
-    operands = tuple(
-        tuple(replace(v, dtype=kind) for v in o) if isinstance(o, tuple) else replace(o, dtype=kind)
-        for o, kind in zip(case.operands, kinds, strict=True)
-    )
+    @per_tensor
+    def of_kind(view: View, kind: str) -> View:
+        return replace(view, dtype=kind)
+
+    operands = tuple(map(of_kind, case.operands, kinds))
     return replace(case, operands=operands, kind="data types")
 
 

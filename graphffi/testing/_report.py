@@ -7,6 +7,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from .._values.describe import counted
+
 FEWER_THREADS: Final = {"OPENBLAS_NUM_THREADS": "1"}
 """The environment in which the import of NumPy starts no threads, which a fork would not have."""
 
@@ -54,8 +56,8 @@ class Report:
 
     def __str__(self) -> str:
         count = len(self.findings)
-        head = f"{self.op}: {_counted(count, 'finding')}"
-        head += f" in {_counted(self.num_cases, 'case')}" if self.num_cases else ", no case"
+        head = f"{self.op}: {counted(count, 'finding')}"
+        head += f" in {counted(self.num_cases, 'case')}" if self.num_cases else ", no case"
         lines = [f"{head}, {self.seconds:.1f} s"]
         for finding in self.findings:
             lines.append(f"  {finding}")
@@ -65,10 +67,6 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def script_of(target: dict[str, Any], step: str, case: dict[str, Any]) -> str:

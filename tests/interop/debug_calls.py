@@ -20,7 +20,7 @@ import graphffi
 import graphffi_jax
 import graphffi_torch
 from graphffi import Tensor
-from graphffi_jax._testing import x64
+from graphffi_jax._transforms.batching import enable_x64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,7 @@ def with_torch(call: Callable[..., Any]) -> Callable[[int], Any]:
 
 def with_jax(call: Callable[..., Any]) -> Callable[[int], Any]:
     def run(mode: int) -> Any:
-        with graphffi_jax.errors(), x64():
+        with graphffi_jax.errors(), enable_x64(True):
             return jax.block_until_ready(call(*map(jnp.asarray, operands(mode))))
 
     return run

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from graphffi_jax._testing import x64
+from graphffi_jax._transforms.batching import enable_x64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,12 +66,12 @@ def compiled(call: Callable[..., Any], x: np.ndarray) -> Any:
 
 
 def in_jax(call: Callable[..., Any], x: np.ndarray) -> Any:
-    with x64():
+    with enable_x64(True):
         return np.asarray(call(jnp.asarray(x)))
 
 
 def jitted(call: Callable[..., Any], x: np.ndarray) -> Any:
-    with x64():
+    with enable_x64(True):
         return np.asarray(jax.jit(call)(jnp.asarray(x)))
 
 

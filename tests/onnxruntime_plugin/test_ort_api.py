@@ -41,7 +41,7 @@ def test_each_slot_does_what_the_header_says(
 ) -> None:
     helper = onnx.helper
     node = helper.make_node(
-        "probe", ["x", "", "z"], ["y"], domain="probe", name="the_node",
+        "probe", ["x", "", "z"], ["y"], domain="probe",
         f=1.5, i=-3, s="te\u00e9xt", fs=[0.5, 2.0], is_=[7, 8, 9], ss=["a", "bc"],
     )  # fmt: skip
     given = [

@@ -14,15 +14,12 @@ namespace graphffi_jax {
 constexpr int kNumDataTypes = xla::kF8E8M0FNU + 1;
 
 /// Indexed by xla::DataType.
-struct DataTypes {
-  DLDataType dtypes[kNumDataTypes];
-};
-extern const DataTypes kDataTypes;
+extern const DLDataType kDataTypes[kNumDataTypes];
 
 /// bits 0 stands for what DLPack can't say (a token, an unknown type).
 inline DLDataType ToDLPack(xla::DataType dtype) {
   const auto index = static_cast<uint32_t>(dtype);
-  return kDataTypes.dtypes[index < kNumDataTypes ? index : uint32_t{xla::kInvalid}];
+  return kDataTypes[index < kNumDataTypes ? index : uint32_t{xla::kInvalid}];
 }
 
 /// As errors name it: "float32", "bfloat16", "bool", "a token".

@@ -48,6 +48,4 @@ bool CloseExitGate(int timeout_ms) {
   return true;
 }
 
-void OpenExitGate() { closed.store(false); }
-
 }  // namespace graphffi_jax

@@ -37,7 +37,4 @@ class GatedCall {
 /// true if they are.
 bool CloseExitGate(int timeout_ms);
 
-/// Admits calls again.
-void OpenExitGate();
-
 }  // namespace graphffi_jax

@@ -136,6 +136,5 @@ TVM_FFI_DLL_EXPORT void* graphffi_jax_instantiate_named(void* target, void* call
 TVM_FFI_DLL_EXPORT int graphffi_jax_close_gate(int timeout_ms) {
   return graphffi_jax::CloseExitGate(timeout_ms) ? 1 : 0;
 }
-TVM_FFI_DLL_EXPORT void graphffi_jax_open_gate() { graphffi_jax::OpenExitGate(); }
 
 }  // extern "C"

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,19 +22,13 @@ from graphffi.testing import (
     numpy_copy,
     split_name,
 )
+from graphffi_jax._transforms.batching import enable_x64
 
 if TYPE_CHECKING:
     from graphffi import Op
 
 NAME: Final = "jax"
 _NUM_SHARDS: Final = 2
-
-
-def x64() -> contextlib.AbstractContextManager[Any]:
-    """In its context, JAX has 64-bit numbers."""
-    home: Any = jax if hasattr(jax, "enable_x64") else importlib.import_module("jax.experimental")
-    enabled: contextlib.AbstractContextManager[Any] = home.enable_x64(True)
-    return enabled
 
 
 def paths(op: Op) -> list[CheckedPath]:
@@ -73,8 +66,8 @@ def contests(op: Op, case: Case) -> list[Contest]:
 def gradients(
     op: Op, arguments: Sequence[Any], by: Sequence[int], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Gradients of an op's results: see `Gradients` of `graphffi.testing._gradient`."""
-    with x64():
+    """Gradients of an op's results: see `Gradients` of `graphffi.testing._gradients`."""
+    with enable_x64(True):
         call, primals = _of_arrays(op, arguments, by)
         results, pull = jax.vjp(call, *primals)
         kept = [
@@ -87,8 +80,8 @@ def gradients(
 def tangents(
     op: Op, arguments: Sequence[Any], by: Sequence[int], directions: Sequence[Any]
 ) -> list[Any]:
-    """Tangents of an op's results: see `Tangents` of `graphffi.testing._gradient`."""
-    with x64():
+    """Tangents of an op's results: see `Tangents` of `graphffi.testing._gradients`."""
+    with enable_x64(True):
         call, primals = _of_arrays(op, arguments, by)
         changes = [
             jax.numpy.zeros_like(p) if d is None else jax.numpy.asarray(d)
@@ -152,12 +145,12 @@ def _arrays(returned: Any) -> list[Any]:
 
 
 def _eager(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
-    with x64():
+    with enable_x64(True):
         return [_arrays(call_in_order(op, case.arguments(op.definition, _array))) for case in cases]
 
 
 def _jitted(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
-    with x64():
+    with enable_x64(True):
         return [_arrays(jax.jit(_of_operands(op, case))(case.build(_array))) for case in cases]
 
 
@@ -166,7 +159,7 @@ def _sharded(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
     sharding: Any = jax.sharding
     mesh = sharding.Mesh(np.array(jax.devices("cpu")[:_NUM_SHARDS]), ("shards",))
     found = []
-    with x64():
+    with enable_x64(True):
         for case in cases:
             name = split_name(op, case, _NUM_SHARDS)
             assert name is not None
@@ -197,7 +190,7 @@ def _of_operands(op: Op, case: Case) -> Callable[[list[Any]], Any]:
 
 
 def _mapped(op: Op, cases: Sequence[Case]) -> list[list[Any]]:
-    with x64():
+    with enable_x64(True):
         calls = [case.build(_array) for case in cases]
         stacked = jax.tree.map(lambda *arrays: jax.numpy.stack(arrays), *calls)
         returned = jax.vmap(_of_operands(op, cases[0]))(stacked)

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include "call/convert.h"
@@ -41,7 +42,7 @@ class Reader {
     const bool is_list = count != graphffi::Slot::kSingle;
     if (count == 0) return;
     if (attribute.type == Class::kStr) {
-      is_list ? ReadStrings(attribute) : Add(&strs_, attribute, ReadString(attribute));
+      is_list ? ReadStrings(attribute) : ReadString(attribute);
     } else if (attribute.type == Class::kFloat) {
       for (const float value : ReadNumbers<float, ort::GetAttributeFloat, ort::GetAttributeFloats>(
                attribute, is_list)) {
@@ -172,19 +173,10 @@ class Reader {
     return values;
   }
 
-  Any ReadString(const NodeText::Attribute& attribute) const {
-    const char* name = attribute.name.c_str();
-    size_t size = 0;
-    std::string value;
-    for (char* buffer = nullptr; true; buffer = value.data()) {
-      if (!IsDone(ort::GetAttributeString::Call(api_, info_, name, buffer, &size))) {
-        FailAbsent(attribute);
-      }
-      if (buffer != nullptr) break;
-      value.resize(size);
-    }
-    value.resize(size - 1);  // without the NUL
-    return graphffi::MakeString(value);
+  void ReadString(const NodeText::Attribute& attribute) {
+    const std::optional<std::string> value = StringOf(api_, info_, attribute.name);
+    if (!value) FailAbsent(attribute);
+    Add(&strs_, attribute, graphffi::MakeString(*value));
   }
 
   void ReadStrings(const NodeText::Attribute& attribute) {
@@ -213,6 +205,31 @@ class Reader {
 
 }  // namespace
 
+std::optional<std::string> StringOf(const ort::Api* api, const ort::KernelInfo* info,
+                                    const std::string& name) {
+  size_t size = 0;
+  if (auto* status = ort::GetAttributeString::Call(api, info, name.c_str(), nullptr, &size)) {
+    ort::ReleaseStatus::Call(api, status);
+    return std::nullopt;
+  }
+  std::string text(size, '\0');
+  Call<ort::GetAttributeString>(api, info, name.c_str(), text.data(), &size);
+  text.resize(size - 1);  // without the NUL
+  return text;
+}
+
+std::string BytesOf(const ort::Api* api, const ort::ShapeInferContext* context,
+                    const std::string& name, int kind) {
+  const ort::OpAttribute* attribute = nullptr;
+  Call<ort::GetShapeAttribute>(api, context, name.c_str(), &attribute);
+  size_t size = 0;
+  ort::Status* too_small = ort::ReadOpAttribute::Call(api, attribute, kind, nullptr, 0, &size);
+  if (too_small != nullptr) ort::ReleaseStatus::Call(api, too_small);
+  std::string bytes(size, '\0');
+  Call<ort::ReadOpAttribute>(api, attribute, kind, bytes.data(), size, &size);
+  return bytes;
+}
+
 Attributes Attributes::Read(const NodeText& text, const ort::Api* api,
                             const ort::KernelInfo* info) {
   Reader reader(text, api, info);
@@ -228,19 +245,15 @@ std::vector<TVMFFIAny> Attributes::ReadInts(const NodeText& text, const ort::Api
   for (const NodeText::Attribute& attribute : text.attributes) {
     if (attribute.type != NodeText::Class::kInt || attribute.count == 0) continue;
     const bool is_list = attribute.count != graphffi::Slot::kSingle;
-    const ort::OpAttribute* item = nullptr;
-    Call<ort::GetShapeAttribute>(api, context, attribute.name.c_str(), &item);
-    const int kind = is_list ? ort::kIntsAttribute : ort::kIntAttribute;
     const size_t count = is_list ? static_cast<size_t>(attribute.count) : 1;
-    size_t size = 0;
-    ort::Status* too_small = ort::ReadOpAttribute::Call(api, item, kind, nullptr, 0, &size);
-    if (too_small != nullptr) ort::ReleaseStatus::Call(api, too_small);
-    if (size != count * sizeof(int64_t)) {
+    const std::string bytes =
+        BytesOf(api, context, attribute.name, is_list ? ort::kIntsAttribute : ort::kIntAttribute);
+    if (bytes.size() != count * sizeof(int64_t)) {
       Fail(text, attribute.name, std::to_string(count) + " items, as in the exported model",
-           std::to_string(size / sizeof(int64_t)));
+           std::to_string(bytes.size() / sizeof(int64_t)));
     }
     std::vector<int64_t> values(count);
-    Call<ort::ReadOpAttribute>(api, item, kind, values.data(), size, &size);
+    std::memcpy(values.data(), bytes.data(), bytes.size());
     for (const int64_t value : values) found.push_back(graphffi::ToAny(value));
   }
   return found;

@@ -5,6 +5,7 @@
 #include <tvm/ffi/any.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,14 @@
 #include "ort/status.h"
 
 namespace graphffi_onnxruntime {
+
+/// A node's text; nullopt if it has no attribute of that name, or one of another kind.
+std::optional<std::string> StringOf(const ort::Api* api, const ort::KernelInfo* info,
+                                    const std::string& name);
+
+/// An attribute's bytes, while shapes are inferred: of its text or of its numbers.
+std::string BytesOf(const ort::Api* api, const ort::ShapeInferContext* context,
+                    const std::string& name, int kind);
 
 struct Attributes {
   /// \throws Error for one that the node lacks, or has of another kind or length, or on whose

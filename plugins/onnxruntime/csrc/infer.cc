@@ -16,23 +16,6 @@ namespace graphffi_onnxruntime {
 
 namespace {
 
-std::string ReadCall(const ort::Api* api, const ort::ShapeInferContext* context) {
-  const ort::OpAttribute* attribute = nullptr;
-  Call<ort::GetShapeAttribute>(api, context, kCall, &attribute);
-  std::string text(4096, '\0');
-  size_t size = 0;
-  ort::Status* status = ort::ReadOpAttribute::Call(api, attribute, ort::kStringAttribute,
-                                                   text.data(), text.size(), &size);
-  if (status != nullptr) {  // more than that; `size` says how much
-    ort::ReleaseStatus::Call(api, status);
-    text.resize(size);
-    Call<ort::ReadOpAttribute>(api, attribute, ort::kStringAttribute, text.data(), text.size(),
-                               &size);
-  }
-  text.resize(size);
-  return text;
-}
-
 /// A size while a session is made: a number, or the name of one that each run has.
 struct Dim {
   int64_t size = graphffi::Instructions::kMissing;
@@ -104,7 +87,7 @@ Dims GivenOf(const NodeText& text, const std::vector<Dims>& dims) {
 
 void InferOutputs(const Op& op, ort::ShapeInferContext* context) {
   const ort::Api* api = op.api;
-  const NodeText text = NodeText::Parse(ReadCall(api, context));
+  const NodeText text = NodeText::Parse(BytesOf(api, context, kCall, ort::kStringAttribute));
   const std::vector<TVMFFIAny> ints = Attributes::ReadInts(text, api, context);
   const graphffi::ShapeProgram program = ParseProgram(text.ways.front().program, text, ints);
   std::vector<Dims> dims;
@@ -114,12 +97,10 @@ void InferOutputs(const Op& op, ort::ShapeInferContext* context) {
     dims.push_back(is_absent ? Dims() : DimsOf(api, context, k, input.ndim));
   }
   const Dims given = GivenOf(text, dims);
-  std::vector<int64_t> values = program.Infer([&] {
-    std::vector<int64_t> sizes;
-    for (const Dim& dim : given) sizes.push_back(dim.size);
-    for (const TVMFFIAny& value : ints) sizes.push_back(value.v_int64);
-    return sizes;
-  }());
+  std::vector<int64_t> sizes;
+  for (const Dim& dim : given) sizes.push_back(dim.size);
+  for (const TVMFFIAny& value : ints) sizes.push_back(value.v_int64);
+  const std::vector<int64_t> values = program.Infer(std::move(sizes));
   size_t index = 0;
   for (; index < static_cast<size_t>(program.num_results()); ++index) {
     const auto result = static_cast<int32_t>(index);

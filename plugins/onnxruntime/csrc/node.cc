@@ -25,17 +25,10 @@ namespace {
 
 /// The text of a node's call. \throws Error(ValueError) if it has none
 std::string ReadCall(const Op& op, const ort::Api* api, const ort::KernelInfo* info) {
-  size_t size = 0;
-  if (ort::Status* status = ort::GetAttributeString::Call(api, info, kCall, nullptr, &size)) {
-    ort::ReleaseStatus::Call(api, status);
-    throw Error("ValueError", op.domain + "::" + op.name + ": attribute '" + kCall +
-                                  "': expected the text of the call, got none; export the model "
-                                  "with graphffi_onnxruntime");
-  }
-  std::string text(size, '\0');
-  Call<ort::GetAttributeString>(api, info, kCall, text.data(), &size);
-  text.resize(size - 1);  // without the NUL
-  return text;
+  if (std::optional<std::string> text = StringOf(api, info, kCall)) return *std::move(text);
+  throw Error("ValueError", op.subject() + ": attribute '" + kCall +
+                                "': expected the text of the call, got none; export the model "
+                                "with graphffi_onnxruntime");
 }
 
 /// Refuses a node of another definition than the op that was registered.

@@ -53,7 +53,6 @@ class NodeCall {
   NodeCall(const Op& op, const ort::Api* api, NodeText text, Attributes attributes);
   void AddWay(const NodeText::Way& way, const Op& op);
   void LoadInputs(const ort::KernelContext* context, Room* room) const;
-  size_t ReadShape(const ort::Value* value, size_t expected, int* type, int64_t* dims) const;
   [[noreturn, gnu::cold]] void FailNoInput(const NodeText::Input& input) const;
   graphffi::CallValues Place(const NodeWay& way, const Room& room) const;
   const NodeWay& ChooseWay(const Room& room, graphffi::ResultShapes* results) const;

@@ -2,6 +2,8 @@
 #include "op.h"
 
 #include <algorithm>
+#include <iterator>
+#include <sstream>
 #include <utility>
 
 #include "call/describe_tensor.h"
@@ -16,16 +18,6 @@ namespace graphffi_onnxruntime {
 using graphffi::Error;
 
 namespace {
-
-std::vector<std::string> WordsOf(std::string_view line) {
-  std::vector<std::string> words;
-  for (size_t begin = 0; begin < line.size();) {
-    const size_t end = std::min(line.find(' ', begin), line.size());
-    if (end > begin) words.emplace_back(line.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
 
 Op::Operand OperandOf(std::string word) {
   const bool is_updated = word.back() == '!';
@@ -101,7 +93,8 @@ const char* ProviderOf(DLDeviceType type) {
 
 Op::Op(std::string_view line, std::string in_folder, const ort::Api* of)
     : ort::CustomOp(MakeTable()), folder(std::move(in_folder)), api(of) {
-  const std::vector<std::string> words = WordsOf(line);
+  std::istringstream in{std::string(line)};
+  const std::vector<std::string> words{std::istream_iterator<std::string>(in), {}};
   const auto arrow = std::find(words.begin(), words.end(), "->");
   const size_t colons = words.empty() ? std::string::npos : words[0].rfind("::");
   if (arrow - words.begin() < 3 || words.end() - arrow != 2 || colons == std::string::npos) {

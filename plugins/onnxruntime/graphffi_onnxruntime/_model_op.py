@@ -6,8 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from graphffi import Device, TensorSpec, dtype
-from graphffi.plugin import DefinedOp, flat, per_tensor
+from graphffi.plugin import DefinedOp, described, flat
 from graphffi_onnxruntime._node_text import node_text, slots, typed_attributes
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class ModelOp:
 
         definition = self.op.definition
         bound = definition.bind(args, kwargs)
-        operands = [_spec(value) for value in bound.operands]
+        operands = [described(value) for value in bound.operands]
         if len(flat(operands)) != len(inputs):
             raise ValueError(
                 f"{definition.name}: inputs: expected a name for each tensor, "
@@ -81,9 +80,3 @@ def model_op(op: DefinedOp) -> ModelOp:
         ``model_op(scale).node(["x"], ["y"], graphffi.TensorSpec((4, 8), "float32"), factor=2.0)``
     """
     return ModelOp(op)
-
-
-@per_tensor
-def _spec(tensor: Any) -> TensorSpec:
-    device = getattr(tensor, "device", None)
-    return TensorSpec(tuple(tensor.shape), dtype(tensor.dtype), Device(device or "cpu"))

@@ -20,8 +20,8 @@ from graphffi.plugin import (
     flat,
     forward_rule,
     register_framework,
-    register_tensor_viewer,
     register_tracer,
+    set_tensor_viewer,
     traced_constants,
     when_imported,
 )
@@ -263,7 +263,7 @@ def install() -> None:
             "by __dlpack__, which is slower"
         )
     else:
-        register_tensor_viewer(exchange, _C.make_tensor_viewer(exchange))
+        set_tensor_viewer(exchange, _C.make_tensor_viewer(exchange))
     framework = TorchFramework()
     register_framework(framework, type_prefixes=("torch",), types=types)
     # Importing these takes seconds; they are met where something else needs them.

@@ -73,8 +73,6 @@ using GetAttributeInt = Slot<86, Status*(const KernelInfo*, const char* name, in
 /// *size counts the NUL; a NULL buffer asks for it.
 using GetAttributeString =
     Slot<87, Status*(const KernelInfo*, const char* name, char* opt_buffer, size_t* size)>;
-using GetInputCount = Slot<88, Status*(const KernelContext*, size_t*)>;
-using GetOutputCount = Slot<89, Status*(const KernelContext*, size_t*)>;
 using GetInput = Slot<90, Status*(const KernelContext*, size_t index, const Value** opt_value)>;
 using GetOutput = Slot<91, Status*(KernelContext*, size_t index, const int64_t* dims, size_t count,
                                    Value** opt_value)>;
@@ -91,7 +89,6 @@ using GetAttributeInts =
 using GetComputeStream = Slot<193, Status*(const KernelContext*, void** opt_stream)>;
 using GetTensorMemoryInfo = Slot<194, Status*(const Value*, const MemoryInfo**)>;
 using MemoryInfoGetId = Slot<72, Status*(const MemoryInfo*, int* id)>;
-using RegisterLibrary = Slot<228, Status*(SessionOptions*, const char* path)>;
 using GetNodeInputCount = Slot<230, Status*(const KernelInfo*, size_t*)>;
 using GetNodeOutputCount = Slot<231, Status*(const KernelInfo*, size_t*)>;
 using GetInputTypeInfo = Slot<234, Status*(const KernelInfo*, size_t index, TypeInfo** made)>;
@@ -99,8 +96,6 @@ using GetOutputTypeInfo = Slot<235, Status*(const KernelInfo*, size_t index, Typ
 using HasConfigEntry = Slot<237, Status*(const SessionOptions*, const char* key, int* has)>;
 using GetConfigEntry =
     Slot<238, Status*(const SessionOptions*, const char* key, char* opt_buffer, size_t* size)>;
-using GetNodeName = Slot<244, Status*(const KernelInfo*, char* opt_buffer, size_t* size)>;
-using GetShapeInputCount = Slot<267, Status*(const ShapeInferContext*, size_t*)>;
 using GetInputTypeShape = Slot<268, Status*(const ShapeInferContext*, size_t index, TensorInfo**)>;
 using GetShapeAttribute =
     Slot<269, Status*(const ShapeInferContext*, const char* name, const OpAttribute**)>;
