@@ -253,27 +253,17 @@ constexpr Call ReadPlan(std::string_view plan, const Names& names) {
   return call;
 }
 
-constexpr std::string_view kFields[] = {"shape",
-                                        "check",
-                                        "dims",
-                                        "dtypes",
-                                        "plan",
-                                        "strided",
-                                        "workspace",
-                                        "vmap",
-                                        "gradient",
-                                        "recompute",
-                                        "allow_cuda_graph",
-                                        "has_side_effect",
-                                        "doc",
-                                        "pass_owning_tensor"};
+constexpr std::string_view kFields =
+    " shape check dims dtypes plan strided workspace vmap gradient recompute allow_cuda_graph "
+    "has_side_effect pass_owning_tensor doc ";
 
 /// The name of a field such as `plan: x, out`; empty for none.
 constexpr std::string_view FieldOf(std::string_view text) {
-  for (std::string_view field : kFields) {
-    if (text.substr(0, field.size()) == field && text.substr(field.size(), 1) == ":") return field;
-  }
-  return {};
+  std::string_view name = TakeWord(&text);
+  const size_t at = kFields.find(name);
+  const bool is_known = !name.empty() && at != kFields.npos && text.substr(0, 1) == ":" &&
+                        kFields[at - 1] == ' ' && kFields[at + name.size()] == ' ';
+  return is_known ? name : std::string_view();
 }
 
 template <size_t kCount>

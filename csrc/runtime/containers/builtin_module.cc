@@ -127,20 +127,14 @@ struct KeptModules {
   std::map<const ModuleObj*, Module> modules;
 };
 
-KeptModules& Kept() {
-  static KeptModules* kept = NewUsableAfterFork<KeptModules, &Kept>();
-  return *kept;
-}
-[[maybe_unused]] const KeptModules& kept_as_loaded = Kept();
+KeptModules& kept = TheTable<KeptModules>();
 
 void KeepModule(const Module& module) {
-  KeptModules& kept = Kept();
   std::lock_guard lock(kept.mutex);
   kept.modules.emplace(module.get(), module);
 }
 
 void ForgetModule(const Module& module) {
-  KeptModules& kept = Kept();
   std::map<const ModuleObj*, Module>::node_type forgotten;  // Dies after the lock.
   std::lock_guard lock(kept.mutex);
   forgotten = kept.modules.extract(module.get());

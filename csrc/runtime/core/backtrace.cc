@@ -3,26 +3,16 @@
 // adds its own.
 #include "error.h"
 
-namespace graphffi::runtime {
-namespace {
-
-struct BacktraceText {
-  std::string text;
-  TVMFFIByteArray bytes = {"", 0};
-};
-
-}  // namespace
-}  // namespace graphffi::runtime
-
 const TVMFFIByteArray* TVMFFIBacktrace(const char* filename, int lineno, const char* func, int) {
   using namespace graphffi::runtime;
   static const TVMFFIByteArray empty = {"", 0};
-  static thread_local BacktraceText last;
+  static thread_local std::string text;
+  static thread_local TVMFFIByteArray bytes;
   if (filename == nullptr || func == nullptr) return &empty;
   try {
-    last.text = Concat("  File \"", filename, "\", line ", lineno, ", in ", func, "\n");
-    last.bytes = {last.text.data(), last.text.size()};
-    return &last.bytes;
+    text = Concat("  File \"", filename, "\", line ", lineno, ", in ", func, "\n");
+    bytes = {text.data(), text.size()};
+    return &bytes;
   } catch (...) {  // Out of memory: a line less is better than an error about the error.
     return &empty;
   }

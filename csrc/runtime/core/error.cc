@@ -73,7 +73,7 @@ TVMFFIObject* NoMemoryError() {
     TVMFFIObject header;
     TVMFFIErrorCell cell;
   };
-  static StaticError error = {{kOneStrongOneWeak, kTVMFFIError, 0, {nullptr}},
+  static StaticError error = {{kUniqueCount, kTVMFFIError, 0, {nullptr}},
                               {{kNoMemoryKind, sizeof(kNoMemoryKind) - 1},
                                {kNoMemoryMessage, sizeof(kNoMemoryMessage) - 1},
                                {"", 0},

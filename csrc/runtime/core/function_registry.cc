@@ -26,10 +26,7 @@ struct FunctionTable {
 };
 
 // Leaked on purpose: libraries use it from their destructors, after ours would have run.
-FunctionTable& Functions() {
-  static FunctionTable* table = NewUsableAfterFork<FunctionTable, &Functions>();
-  return *table;
-}
+FunctionTable& Functions() { return TheTable<FunctionTable>(); }
 
 void ExpectFunction(std::string_view name, int32_t type_index) {
   if (type_index == kTVMFFIFunction) return;

@@ -18,19 +18,15 @@ struct PendingHandles {
   std::map<void**, std::thread::id> owners;
 };
 
-PendingHandles& Pending() {
-  static PendingHandles* pending = [] {
-    auto* made = NewUsableAfterFork<PendingHandles, &Pending>();
-    // A child of fork lacks the threads that make handles: it makes these itself.
-    pthread_atfork(nullptr, nullptr, [] {
-      new (&Pending().changed) std::condition_variable();
-      Pending().owners.clear();
-    });
-    return made;
-  }();
-  return *pending;
-}
-[[maybe_unused]] const PendingHandles& pending_as_loaded = Pending();
+PendingHandles& pending = []() -> PendingHandles& {
+  PendingHandles& made = TheTable<PendingHandles>();
+  // A child of fork lacks the threads that make handles: it makes these itself.
+  pthread_atfork(nullptr, nullptr, [] {
+    new (&pending.changed) std::condition_variable();
+    pending.owners.clear();
+  });
+  return made;
+}();
 
 void* Load(void** handle) { return __atomic_load_n(handle, __ATOMIC_ACQUIRE); }
 
@@ -39,7 +35,6 @@ class PendingHandle {
  public:
   /// Waits until no other thread makes the handle.
   explicit PendingHandle(void** handle) : handle_(handle) {
-    PendingHandles& pending = Pending();
     std::unique_lock lock(pending.mutex);
     for (auto it = pending.owners.find(handle); it != pending.owners.end();
          it = pending.owners.find(handle)) {
@@ -51,7 +46,6 @@ class PendingHandle {
     pending.owners.emplace(handle, std::this_thread::get_id());
   }
   ~PendingHandle() {
-    PendingHandles& pending = Pending();
     {
       std::lock_guard lock(pending.mutex);
       pending.owners.erase(handle_);

@@ -19,17 +19,6 @@ struct OpaqueObject {
 
 }  // namespace
 
-void DropLastStrong(TVMFFIObject* object) {
-  if (object->deleter != nullptr) {
-    object->deleter(object, kTVMFFIObjectDeleterFlagBitMaskStrong);
-  }
-  uint64_t before = __atomic_fetch_sub(&object->combined_ref_count, kOneWeak, __ATOMIC_ACQ_REL);
-  if (before != kOneWeak) return;
-  if (object->deleter != nullptr) {
-    object->deleter(object, kTVMFFIObjectDeleterFlagBitMaskWeak);
-  }
-}
-
 }  // namespace graphffi::runtime
 
 using namespace graphffi::runtime;

@@ -2,7 +2,7 @@
 // Counted objects: reference counts, creation, and the pointer that owns one reference.
 #pragma once
 
-#include <tvm/ffi/c_api.h>
+#include <tvm/ffi/object_base.h>
 
 #include <cstddef>
 #include <cstdlib>
@@ -12,31 +12,9 @@
 
 namespace graphffi::runtime {
 
-/// Strong references count in the low half, weak ones in the high half; all strong ones own one
-/// weak.
-constexpr uint64_t kOneStrong = 1;
-constexpr uint64_t kOneWeak = uint64_t{1} << 32;
-constexpr uint64_t kOneStrongOneWeak = kOneStrong | kOneWeak;
-constexpr uint64_t kStrongMask = kOneWeak - 1;
-
-inline void IncRef(TVMFFIObject* object) {
-  __atomic_fetch_add(&object->combined_ref_count, kOneStrong, __ATOMIC_RELAXED);
-}
-
-/// The last strong reference is gone, but others may hold weak ones.
-void DropLastStrong(TVMFFIObject* object);
-
-inline void DecRef(TVMFFIObject* object) {
-  // Acquire on each, rather than a fence before the deleter: thread sanitizers know no fences.
-  uint64_t before = __atomic_fetch_sub(&object->combined_ref_count, kOneStrong, __ATOMIC_ACQ_REL);
-  if (before == kOneStrongOneWeak) {
-    if (object->deleter != nullptr) {
-      object->deleter(object, kTVMFFIObjectDeleterFlagBitMaskBoth);
-    }
-  } else if ((before & kStrongMask) == 1) {
-    DropLastStrong(object);
-  }
-}
+using tvm::ffi::detail::DecRef;
+using tvm::ffi::detail::IncRef;
+using tvm::ffi::detail::kUniqueCount;
 
 /// Owns one strong reference to a T, whose first member is the object header (or which is the
 /// header).
@@ -95,7 +73,7 @@ ObjectPtr<T> MakeObject(int32_t type_index, size_t tail_bytes, Args&&... args) {
   void* memory = std::malloc(sizeof(T) + tail_bytes);
   if (memory == nullptr) throw std::bad_alloc();
   T* object = new (memory) T{{}, std::forward<Args>(args)...};
-  object->header.combined_ref_count = kOneStrongOneWeak;
+  object->header.combined_ref_count = kUniqueCount;
   object->header.type_index = type_index;
   object->header.__padding = 0;
   object->header.deleter = DeleteObject<T>;

@@ -33,10 +33,7 @@ struct AttributeTable {
   }
 };
 
-AttributeTable& Attributes() {
-  static AttributeTable* table = NewUsableAfterFork<AttributeTable, &Attributes>();
-  return *table;
-}
+AttributeTable& Attributes() { return TheTable<AttributeTable>(); }
 
 /// Makes room for `size` entries; the new ones are None.
 void Grow(AttributeColumn* attribute, int32_t size) {

@@ -237,10 +237,7 @@ class TypeTable {
 };
 
 // Leaked on purpose: libraries use it from their destructors, after ours would have run.
-TypeTable& Types() {
-  static TypeTable* table = NewUsableAfterFork<TypeTable, &Types>();
-  return *table;
-}
+TypeTable& Types() { return TheTable<TypeTable>(); }
 
 }  // namespace
 

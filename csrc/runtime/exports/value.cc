@@ -6,6 +6,7 @@
 #include "runtime/core/function_registry.h"
 #include "runtime/core/string_value.h"
 #include "runtime/exports/signatures.h"
+#include "runtime/modules/library.h"
 
 namespace tvm::ffi {
 namespace {
@@ -15,6 +16,13 @@ namespace rt = graphffi::runtime;
 TVMFFIAny View(const Any& value) { return value.value.view(); }
 TVMFFIAny View(const ObjectRef& object) {
   return rt::Any::Object(object.object()).view();  // borrowed: the caller keeps the object
+}
+TVMFFIAny View(const String& text) { return text.value.view(); }
+TVMFFIAny View(ModuleObj* module) {
+  TVMFFIAny view = rt::kNone;
+  view.type_index = kTVMFFIModule;
+  view.v_obj = &module->header_;
+  return view;
 }
 TVMFFIAny View(bool flag) { return rt::Any::Bool(flag).view(); }
 
@@ -31,9 +39,10 @@ bool CallBool(const char* name, std::initializer_list<TVMFFIAny> args) {
   return Call(name, args).view().v_int64 != 0;
 }
 
-Array CallArray(const char* name, std::initializer_list<TVMFFIAny> args) {
+/// NULL for None.
+rt::ObjectPtr<> CallObject(const char* name, std::initializer_list<TVMFFIAny> args) {
   TVMFFIAny result = Call(name, args).Release();
-  return {rt::ObjectPtr<>::Steal(rt::HoldsObject(result) ? result.v_obj : nullptr)};
+  return rt::ObjectPtr<>::Steal(rt::HoldsObject(result) ? result.v_obj : nullptr);
 }
 
 }  // namespace
@@ -41,10 +50,10 @@ Array CallArray(const char* name, std::initializer_list<TVMFFIAny> args) {
 namespace json {
 
 Any Parse(const String& text, String* opt_error) {
-  if (opt_error == nullptr) return {Call("ffi.json.Parse", {text.value.view()})};
+  if (opt_error == nullptr) return {Call("ffi.json.Parse", {View(text)})};
   *opt_error = {rt::MakeString({})};
   try {
-    return {Call("ffi.json.Parse", {text.value.view()})};
+    return {Call("ffi.json.Parse", {View(text)})};
   } catch (const Error& error) {
     *opt_error = {rt::MakeString(error.what())};
     return {};
@@ -90,8 +99,8 @@ bool StructuralEqual::Equal(const Any& a, const Any& b, bool map_free_vars,
 
 Array StructuralEqual::GetFirstMismatch(const Any& a, const Any& b, bool map_free_vars,
                                         bool skip_tensor_content) {
-  return CallArray("ffi.GetFirstStructuralMismatch",
-                   {View(a), View(b), View(map_free_vars), View(skip_tensor_content)});
+  return {CallObject("ffi.GetFirstStructuralMismatch",
+                     {View(a), View(b), View(map_free_vars), View(skip_tensor_content)})};
 }
 
 uint64_t StructuralHash::Hash(const Any& value, bool map_free_vars, bool skip_tensor_content) {
@@ -102,8 +111,34 @@ uint64_t StructuralHash::Hash(const Any& value, bool map_free_vars, bool skip_te
 
 Array VisitErrorContext::FindAccessPaths(const ObjectRef& root, const VisitErrorContext& context,
                                          bool allow_prefix_match) {
-  return CallArray("ffi.VisitErrorContext.FindAccessPaths",
-                   {View(root), View(context), View(allow_prefix_match)});
+  return {CallObject("ffi.VisitErrorContext.FindAccessPaths",
+                     {View(root), View(context), View(allow_prefix_match)})};
+}
+
+Function ModuleObj::GetFunction(const String& name, bool query_imports) {
+  return {CallObject("ffi.ModuleGetFunction", {View(this), View(name), View(query_imports)})};
+}
+bool ModuleObj::ImplementsFunction(const String& name, bool query_imports) {
+  return CallBool("ffi.ModuleImplementsFunction", {View(this), View(name), View(query_imports)});
+}
+String ModuleObj::GetFunctionDoc(const String& name, bool query_imports) {
+  return {Call("ffi.ModuleGetFunctionDoc", {View(this), View(name), View(query_imports)})};
+}
+String ModuleObj::GetFunctionMetadata(const String& name, bool query_imports) {
+  return {Call("ffi.ModuleGetFunctionMetadata", {View(this), View(name), View(query_imports)})};
+}
+
+Module Module::LoadFromFile(const String& file_name) {
+  return {CallObject("ffi.ModuleLoadFromFile", {View(file_name)})};
+}
+
+void Module::VisitContextSymbols(const TypedFunction<void(String, void*)>& callback) {
+  rt::RunForCpp([&] {
+    for (const auto& [name, pointer] : rt::ContextSymbols()) {
+      rt::CallFunction(callback.function.object.get(),
+                       {rt::MakeString(name).view(), rt::Any::Pointer(pointer).view()});
+    }
+  });
 }
 
 }  // namespace tvm::ffi

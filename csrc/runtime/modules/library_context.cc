@@ -20,11 +20,7 @@ struct ContextTable {
   std::map<std::string, void*> symbols;
 };
 
-ContextTable& Registered() {
-  static ContextTable* registered = NewUsableAfterFork<ContextTable, &Registered>();
-  return *registered;
-}
-[[maybe_unused]] const ContextTable& registered_as_loaded = Registered();
+ContextTable& registered = TheTable<ContextTable>();
 
 void Fill(const Library& library, const std::string& name, void* pointer) {
   if (void* variable = library.Find(name)) {
@@ -35,7 +31,6 @@ void Fill(const Library& library, const std::string& name, void* pointer) {
 }  // namespace
 
 std::map<std::string, void*> ContextSymbols() {
-  ContextTable& registered = Registered();
   std::shared_lock lock(registered.mutex);
   return registered.symbols;
 }
@@ -56,7 +51,6 @@ using namespace graphffi::runtime;
 
 int TVMFFIEnvModRegisterContextSymbol(const char* name, void* symbol) {
   return Guard([&] {
-    ContextTable& registered = Registered();
     std::unique_lock lock(registered.mutex);
     registered.symbols[name] = symbol;
   });

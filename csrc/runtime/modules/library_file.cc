@@ -46,11 +46,7 @@ struct OpenedLibraries {
   std::map<void*, OpenedLibrary> by_handle;
 };
 
-OpenedLibraries& Opened() {
-  static OpenedLibraries* opened = NewUsableAfterFork<OpenedLibraries, &Opened>();
-  return *opened;
-}
-[[maybe_unused]] const OpenedLibraries& opened_as_loaded = Opened();
+OpenedLibraries& opened = TheTable<OpenedLibraries>();
 
 void* OpenFile(const std::string& path) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -61,7 +57,6 @@ void* OpenFile(const std::string& path) {
 }
 
 OpenedLibrary FindOpened(const std::string& path, void* handle) {
-  OpenedLibraries& opened = Opened();
   std::lock_guard lock(opened.mutex);
   OpenedLibrary& library = opened.by_handle[handle];
   if (library.file == nullptr) library.file = new LibraryFile(path, handle);
@@ -70,7 +65,6 @@ OpenedLibrary FindOpened(const std::string& path, void* handle) {
 
 /// The module of the thread that was first, if several opened the library at once.
 ModulePtr Keep(void* handle, ModulePtr module) {
-  OpenedLibraries& opened = Opened();
   std::lock_guard lock(opened.mutex);
   ModulePtr& kept = opened.by_handle[handle].module;
   if (!kept) kept = std::move(module);

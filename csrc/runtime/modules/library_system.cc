@@ -19,17 +19,12 @@ struct SystemSymbols {
   std::map<std::string, void*> symbols;
 };
 
-SystemSymbols& Symbols() {
-  static SystemSymbols* symbols = NewUsableAfterFork<SystemSymbols, &Symbols>();
-  return *symbols;
-}
-[[maybe_unused]] const SystemSymbols& symbols_as_loaded = Symbols();
+SystemSymbols& system_symbols = TheTable<SystemSymbols>();
 
 void* FindSymbol(const std::string& name) {
-  SystemSymbols& table = Symbols();
-  std::shared_lock lock(table.mutex);
-  auto it = table.symbols.find(name);
-  return it == table.symbols.end() ? nullptr : it->second;
+  std::shared_lock lock(system_symbols.mutex);
+  auto it = system_symbols.symbols.find(name);
+  return it == system_symbols.symbols.end() ? nullptr : it->second;
 }
 
 class SystemLibrary final : public Library {
@@ -57,25 +52,20 @@ struct SystemModules {
   std::map<std::string, ModulePtr> modules;
 };
 
-SystemModules& Modules() {
-  static SystemModules* modules = NewUsableAfterFork<SystemModules, &Modules>();
-  return *modules;
-}
-[[maybe_unused]] const SystemModules& modules_as_loaded = Modules();
+SystemModules& system_modules = TheTable<SystemModules>();
 
 }  // namespace
 
 ObjectPtr<> SystemLibraryModule(const std::string& prefix) {
-  SystemModules& table = Modules();
   {
-    std::lock_guard lock(table.mutex);
-    auto it = table.modules.find(prefix);
-    if (it != table.modules.end()) return it->second.handle();
+    std::lock_guard lock(system_modules.mutex);
+    auto it = system_modules.modules.find(prefix);
+    if (it != system_modules.modules.end()) return it->second.handle();
   }
   auto library = std::make_unique<const SystemLibrary>(prefix);
   ModulePtr module = OpenLibrary(library.get());
-  std::unique_lock lock(table.mutex);
-  auto [it, is_new] = table.modules.emplace(prefix, module);
+  std::unique_lock lock(system_modules.mutex);
+  auto [it, is_new] = system_modules.modules.emplace(prefix, module);
   module = it->second;
   lock.unlock();
   if (!is_new) return module.handle();
@@ -89,8 +79,7 @@ using namespace graphffi::runtime;
 
 int TVMFFIEnvModRegisterSystemLibSymbol(const char* name, void* symbol) {
   return Guard([&] {
-    SystemSymbols& table = Symbols();
-    std::unique_lock lock(table.mutex);
-    table.symbols[name] = symbol;
+    std::unique_lock lock(system_symbols.mutex);
+    system_symbols.symbols[name] = symbol;
   });
 }

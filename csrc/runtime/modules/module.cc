@@ -23,11 +23,7 @@ struct ImportsTable {
   std::mutex mutex;
 };
 
-ImportsTable& AllImports() {
-  static ImportsTable* imports = NewUsableAfterFork<ImportsTable, &AllImports>();
-  return *imports;
-}
-std::mutex& imports_mutex = AllImports().mutex;
+std::mutex& imports_mutex = TheTable<ImportsTable>().mutex;
 
 std::vector<ModulePtr> ImportsOf(ModuleObj* module) {
   std::lock_guard lock(imports_mutex);

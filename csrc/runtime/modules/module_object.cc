@@ -26,7 +26,7 @@ namespace {
 }  // namespace
 
 ModuleObj::ModuleObj(void (*deleter)(void* handle, int flags))
-    : header_{graphffi::runtime::kOneStrongOneWeak, kTVMFFIModule, 0, {deleter}} {}
+    : header_{graphffi::runtime::kUniqueCount, kTVMFFIModule, 0, {deleter}} {}
 
 int ModuleObj::GetPropertyMask() const { return 0; }
 

@@ -86,21 +86,22 @@ class Comparison {
 
   bool EqualEntries(Entries a, Entries b) {
     for (const auto& [key, value] : a) {
-      Any partner = Partner(key, a_to_b_);
-      if (!b.Has(partner)) {
+      std::optional<Any> partner = Partner(key, a_to_b_, b_to_a_);
+      if (!partner || !b.Has(*partner)) {
         return Differ(AccessStep::MapItem(key), AccessStep::MapItemMissing(key));
       }
-      if (!Equal(value, b.at(partner))) {
-        return Differ(AccessStep::MapItem(key), AccessStep::MapItem(partner));
+      if (!Equal(value, b.at(*partner))) {
+        return Differ(AccessStep::MapItem(key), AccessStep::MapItem(*partner));
       }
     }
     if (a.size() == b.size()) return true;
     for (const auto& [key, value] : b) {
-      if (!a.Has(Partner(key, b_to_a_))) {
+      std::optional<Any> partner = Partner(key, b_to_a_, a_to_b_);
+      if (!partner || !a.Has(*partner)) {
         return Differ(AccessStep::MapItemMissing(key), AccessStep::MapItem(key));
       }
     }
-    return true;
+    return false;  // not reached: a key has one partner at most
   }
 
   static bool EqualShapes(const ffi::Shape& a, const ffi::Shape& b) {
@@ -181,10 +182,12 @@ class Comparison {
   }
 
   using Bindings = std::unordered_map<const Object*, Any>;
-  static Any Partner(const Any& key, const Bindings& bindings) {
+  /// The key that equals one in the other map; none for the key that another one is bound to there.
+  static std::optional<Any> Partner(const Any& key, const Bindings& own, const Bindings& others) {
     const auto* object = key.as<Object>();
-    auto it = object == nullptr ? bindings.end() : bindings.find(object);
-    return it == bindings.end() ? key : it->second;
+    auto it = object == nullptr ? own.end() : own.find(object);
+    if (it != own.end()) return it->second;
+    return others.count(object) == 0 ? std::optional<Any>(key) : std::nullopt;
   }
 
   Region region_;

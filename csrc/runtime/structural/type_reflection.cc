@@ -55,11 +55,7 @@ struct ReflectionTable {
   std::map<int32_t, Reflection> types;
 };
 
-ReflectionTable& Reflections() {
-  static ReflectionTable* table = NewUsableAfterFork<ReflectionTable, &Reflections>();
-  return *table;
-}
-[[maybe_unused]] const ReflectionTable& reflections_as_loaded = Reflections();
+ReflectionTable& Reflections() { return TheTable<ReflectionTable>(); }
 
 TVMFFIFieldInfo KeepField(const TVMFFIFieldInfo& field) {
   TVMFFIFieldInfo kept = field;

@@ -12,9 +12,6 @@
 
 #include "check.h"
 
-/// Where the bundled runtime means to differ from apache's.
-inline bool IsBundled() { return std::string(std::getenv("GRAPHFFI_TEST_RUNTIME")) == "bundled"; }
-
 inline TVMFFIByteArray Bytes(std::string_view text) { return {text.data(), text.size()}; }
 inline std::string Text(const TVMFFIByteArray& bytes) {
   return std::string(bytes.data, bytes.size);

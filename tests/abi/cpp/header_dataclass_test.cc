@@ -179,9 +179,6 @@ int Double(void* factor, const TVMFFIAny* value, TVMFFIAny* result) {
   return 0;
 }
 
-/// Where the bundled runtime means to differ from apache's.
-bool IsBundled() { return std::string(std::getenv("GRAPHFFI_TEST_RUNTIME")) == "bundled"; }
-
 /// A type with a number, a value and an object, as a host language defines it.
 struct HostType {
   int64_t factor = 2;

@@ -21,6 +21,9 @@ struct TestRegistrar {
   TestRegistrar(const char* name, void (*run)()) { TestCases().push_back({name, run}); }
 };
 
+/// Where the bundled runtime means to differ from apache's.
+inline bool IsBundled() { return std::string(std::getenv("GRAPHFFI_TEST_RUNTIME")) == "bundled"; }
+
 #define TEST(name)                                          \
   static void name();                                       \
   static const TestRegistrar registrar_##name{#name, name}; \

@@ -366,6 +366,11 @@ struct TypeSchemaImpl<void> {
 };
 template <typename T>
 using TypeSchema = TypeSchemaImpl<T>;
+/// That of a type made of T…
+template <typename... T>
+std::string SchemaOf(const char* type) {
+  return SchemaWithArgs(type, {TypeSchemaImpl<T>::v()...});
+}
 
 /// Traits of a type that holds its value as an Any, `data_`, and is made of one by `(UnsafeInit,
 /// Any)`. The check and the conversions are its own.

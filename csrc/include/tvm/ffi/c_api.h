@@ -165,8 +165,7 @@ typedef struct {
   void* handle;
 } TVMFFIOpaqueObjectCell;
 
-/* ---- Version, objects, allocation
- * ------------------------------------------------------------------------- */
+/* Version, objects, allocation. */
 
 TVM_FFI_DLL void TVMFFIGetVersion(TVMFFIVersion* out_version);
 TVM_FFI_DLL int TVMFFIObjectIncRef(TVMFFIObjectHandle obj);
@@ -191,8 +190,7 @@ TVM_FFI_DLL TVMFFICustomAllocator* TVMFFIGetCustomAllocator(void);
 /* NULL restores the default. allocator is borrowed for the rest of the process. */
 TVM_FFI_DLL int TVMFFISetCustomAllocator(TVMFFICustomAllocator* allocator);
 
-/* ---- Functions and values
- * --------------------------------------------------------------------------------- */
+/* Functions and values. */
 
 TVM_FFI_DLL int TVMFFITypeKeyToIndex(const TVMFFIByteArray* type_key, int32_t* out_tindex);
 /* safe_call gets self as its handle, and deleter runs once with self when the function dies. With
@@ -206,9 +204,7 @@ TVM_FFI_DLL int TVMFFIAnyViewToOwnedAny(const TVMFFIAny* any_view, TVMFFIAny* ou
 TVM_FFI_DLL int TVMFFIFunctionCall(TVMFFIObjectHandle func, TVMFFIAny* args, int32_t num_args,
                                    TVMFFIAny* result);
 
-/* ---- Errors
- * -----------------------------------------------------------------------------------------------
- */
+/* Errors. */
 
 /* Hands the thread's error over and empties the slot; *result is NULL where there was none. */
 TVM_FFI_DLL void TVMFFIErrorMoveFromRaised(TVMFFIObjectHandle* result);
@@ -226,8 +222,7 @@ TVM_FFI_DLL int TVMFFIErrorCreateWithCauseAndExtraContext(
     const TVMFFIByteArray* kind, const TVMFFIByteArray* message, const TVMFFIByteArray* backtrace,
     TVMFFIObjectHandle cause_chain, TVMFFIObjectHandle extra_context, TVMFFIObjectHandle* out);
 
-/* ---- Tensors
- * ---------------------------------------------------------------------------------------------- */
+/* Tensors. */
 
 /* Takes from over on success only. require_alignment is in bytes, 0 for none. */
 TVM_FFI_DLL int TVMFFITensorFromDLPack(DLManagedTensor* from, int32_t require_alignment,
@@ -244,8 +239,7 @@ TVM_FFI_DLL int TVMFFITensorToDLPackVersioned(TVMFFIObjectHandle from,
 TVM_FFI_DLL int TVMFFITensorCreateUnsafeView(TVMFFIObjectHandle source, const DLTensor* prototype,
                                              TVMFFIObjectHandle* out);
 
-/* ---- Strings, bytes, big integers, data types
- * --------------------------------------------------------------- */
+/* Strings, bytes, big integers, data types. */
 
 /* Up to 7 bytes come back small, inside the value. */
 TVM_FFI_DLL int TVMFFIStringFromByteArray(const TVMFFIByteArray* input, TVMFFIAny* out);
@@ -257,8 +251,7 @@ TVM_FFI_DLL TVMFFIByteArray TVMFFIBigIntGetContentByteArray(const TVMFFIAny* val
 TVM_FFI_DLL int TVMFFIDataTypeFromString(const TVMFFIByteArray* str, DLDataType* out);
 TVM_FFI_DLL int TVMFFIDataTypeToString(const DLDataType* dtype, TVMFFIAny* out);
 
-/* ---- Types and reflection
- * --------------------------------------------------------------------------------- */
+/* Types and reflection. */
 
 typedef int (*TVMFFIFieldGetter)(void* field, TVMFFIAny* result);
 typedef int (*TVMFFIFieldSetter)(void* field, const TVMFFIAny* value);
@@ -369,14 +362,12 @@ TVM_FFI_DLL int32_t TVMFFITypeGetOrAllocIndex(const TVMFFIByteArray* type_key,
  * process. */
 TVM_FFI_DLL TVM_FFI_ATTRIBUTE_PURE const TVMFFITypeInfo* TVMFFIGetTypeInfo(int32_t type_index);
 
-/* ---- Once-only handles
- * ------------------------------------------------------------------------------------ */
+/* Once-only handles. */
 
 TVM_FFI_DLL int TVMFFIHandleInitOnce(void** handle_addr, int (*init_func)(void** result));
 TVM_FFI_DLL int TVMFFIHandleDeinitOnce(void** handle_addr, int (*deinit_func)(void* handle));
 
-/* ---- Access to object bodies
- * ------------------------------------------------------------------------------ */
+/* Access to object bodies. */
 
 static inline int32_t TVMFFIObjectGetTypeIndex(TVMFFIObjectHandle obj) {
   return ((const TVMFFIObject*)obj)->type_index;

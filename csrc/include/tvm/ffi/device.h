@@ -64,13 +64,6 @@ inline std::optional<DLDevice> ParseDevice(std::string_view text) {
 
 }  // namespace detail
 
-/// From "cpu", "cuda:1", … \throws Error(ValueError) for another text
-inline DLDevice StringToDLDevice(std::string_view text) {
-  std::optional<DLDevice> device = detail::ParseDevice(text);
-  if (!device) TVM_FFI_THROW(ValueError) << "Cannot parse device '" << text << "'";
-  return *device;
-}
-
 /// "cpu:0", "cuda:1", …; a type without a name prints as its number.
 inline String DLDeviceToString(DLDevice device) {
   std::string name;

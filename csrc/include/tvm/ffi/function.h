@@ -105,38 +105,6 @@ struct InvokePacked {
   }
 };
 
-/// A C callback with its state.
-class ExternCFunctionObj : public FunctionObj {
- public:
-  ExternCFunctionObj(void* self, TVMFFISafeCallType call, void (*opt_deleter)(void*))
-      : self_(self), call_(call), opt_deleter_(opt_deleter) {
-    this->safe_call = Call;
-    this->cpp_call = nullptr;
-  }
-  ~ExternCFunctionObj() {
-    if (opt_deleter_ != nullptr) opt_deleter_(self_);
-  }
-
- private:
-  static int Call(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
-    auto* function = static_cast<ExternCFunctionObj*>(static_cast<Object*>(self));
-    return function->call_(function->self_, args, num_args, result);
-  }
-
-  void* self_;
-  TVMFFISafeCallType call_;
-  void (*opt_deleter_)(void*);
-};
-
-/// A C callback without state: it receives the function object as its handle.
-class BareExternCFunctionObj : public FunctionObj {
- public:
-  explicit BareExternCFunctionObj(TVMFFISafeCallType call) {
-    this->safe_call = call;
-    this->cpp_call = nullptr;
-  }
-};
-
 }  // namespace detail
 
 /// Anything that can be called through the ABI. Null when default constructed.
@@ -167,10 +135,9 @@ class Function : public ObjectRef {
   /// From a C callback; deleter(self) runs when the function dies. With neither self nor deleter
   /// the callback gets the function object as its handle.
   static Function FromExternC(void* self, TVMFFISafeCallType safe_call, void (*deleter)(void*)) {
-    if (self == nullptr && deleter == nullptr) {
-      return Function(make_object<detail::BareExternCFunctionObj>(safe_call));
-    }
-    return Function(make_object<detail::ExternCFunctionObj>(self, safe_call, deleter));
+    TVMFFIObjectHandle made = nullptr;
+    TVM_FFI_CHECK_SAFE_CALL(TVMFFIFunctionCreate(self, safe_call, deleter, &made));
+    return Function(detail::ObjectUnsafe::ObjectPtrFromOwned<FunctionObj>(made));
   }
 
   /// The registered function of that name, or nothing.
@@ -340,14 +307,6 @@ inline std::vector<String> Function::ListGlobalNames() {
 
 inline void Function::RemoveGlobal(const String& name) {
   GetGlobalRequired("ffi.FunctionRemoveGlobal")(name);
-}
-
-/// The index of a registered type. \throws Error if the key is unknown
-inline int32_t TypeKeyToIndex(std::string_view type_key) {
-  TVMFFIByteArray key = ToByteArray(type_key);
-  int32_t index;
-  TVM_FFI_CHECK_SAFE_CALL(TVMFFITypeKeyToIndex(&key, &index));
-  return index;
 }
 
 }  // namespace graphffi_v1

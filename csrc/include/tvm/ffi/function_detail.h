@@ -64,10 +64,6 @@ struct SignatureInfo {
   using RetType = R;
   using ArgType = std::tuple<Args...>;
   static constexpr size_t num_args = sizeof...(Args);
-  /// Whether every parameter comes out of an Any and the result goes into one.
-  static constexpr bool unpacked_call_supported =
-      (TypeTraitsNoCR<Args>::convert_enabled && ...) &&
-      (std::is_void_v<R> || TypeTraitsNoCR<R>::convert_enabled);
 
   /// `(0: int, 1: str) -> float`
   static std::string Sig() {

@@ -321,9 +321,7 @@ struct TypeTraits<Optional<T>> : detail::OptionalTraits<Optional<T>, T> {
     return TypeTraits<T>::MoveFromAnyAfterCheck(source);
   }
   static std::string TypeStr() { return "Optional<" + TypeTraits<T>::TypeStr() + ">"; }
-  static std::string TypeSchema() {
-    return detail::SchemaWithArgs("Optional", {detail::TypeSchema<T>::v()});
-  }
+  static std::string TypeSchema() { return detail::SchemaOf<T>("Optional"); }
 };
 
 }  // namespace graphffi_v1

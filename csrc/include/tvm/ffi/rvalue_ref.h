@@ -69,9 +69,7 @@ struct TypeTraits<RValueRef<T>> : TypeTraitsBase {
     return "RValueRef<" + TypeTraits<T>::GetMismatchTypeInfo(&object) + ">";
   }
   static std::string TypeStr() { return "RValueRef<" + TypeTraits<T>::TypeStr() + ">"; }
-  static std::string TypeSchema() {
-    return detail::SchemaWithArgs("ObjectRValueRef", {detail::TypeSchema<T>::v()});
-  }
+  static std::string TypeSchema() { return detail::SchemaOf<T>("ObjectRValueRef"); }
 };
 
 }  // namespace graphffi_v1

@@ -101,13 +101,6 @@ inline std::string SchemaWithArgs(const char* type, std::initializer_list<std::s
   return text + "]}";
 }
 
-inline int32_t LookupTypeKey(const char* key) {
-  TVMFFIByteArray name = {key, std::char_traits<char>::length(key)};
-  int32_t index = 0;
-  TVM_FFI_CHECK_SAFE_CALL(TVMFFITypeKeyToIndex(&name, &index));
-  return index;
-}
-
 }  // namespace detail
 
 /// Base of most specialisations.
@@ -493,18 +486,26 @@ struct ObjectRefWithFallbackTraitsBase : ObjectRefTypeTraitsBase<RefType> {
   }
 };
 
+/// The index of a registered type. \throws Error if the key is unknown
+inline int32_t TypeKeyToIndex(std::string_view type_key) {
+  TVMFFIByteArray key = {type_key.data(), type_key.size()};
+  int32_t index;
+  TVM_FFI_CHECK_SAFE_CALL(TVMFFITypeKeyToIndex(&key, &index));
+  return index;
+}
+
 /// Declares an object type that another library registers: its index is looked up on first use, and
-/// nothing is registered. Needs `tvm/ffi/function.h`. \throws Error if nobody registered the key
-#define TVM_FFI_DECLARE_OBJECT_INFO_LOOKUP(TypeKey, TypeDepth)               \
-  static constexpr const char* _type_key = TypeKey;                          \
-  static constexpr int32_t _type_depth = TypeDepth;                          \
-  static constexpr bool _type_mutable = true;                                \
-  static constexpr bool _type_final = false;                                 \
-  static constexpr int32_t _type_child_slots = 0;                            \
-  static constexpr bool _type_child_slots_can_overflow = true;               \
-  static int32_t RuntimeTypeIndex() {                                        \
-    static const int32_t index = ::tvm::ffi::detail::LookupTypeKey(TypeKey); \
-    return index;                                                            \
+/// nothing is registered. \throws Error if nobody registered the key
+#define TVM_FFI_DECLARE_OBJECT_INFO_LOOKUP(TypeKey, TypeDepth)        \
+  static constexpr const char* _type_key = TypeKey;                   \
+  static constexpr int32_t _type_depth = TypeDepth;                   \
+  static constexpr bool _type_mutable = true;                         \
+  static constexpr bool _type_final = false;                          \
+  static constexpr int32_t _type_child_slots = 0;                     \
+  static constexpr bool _type_child_slots_can_overflow = true;        \
+  static int32_t RuntimeTypeIndex() {                                 \
+    static const int32_t index = ::tvm::ffi::TypeKeyToIndex(TypeKey); \
+    return index;                                                     \
   }
 
 }  // namespace graphffi_v1

@@ -63,15 +63,8 @@ class Array : public detail::SeqRef<Array<T>, ArrayObj, T> {
   }
   /// An array of a narrower type is one of a wider type: the same object.
   template <typename U, typename = std::enable_if_t<type_subsumes_v<T, U>>>
-  Array(const Array<U>& other)  // NOLINT(runtime/explicit)
-      : Base(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(other)) {}
-  template <typename U, typename = std::enable_if_t<type_subsumes_v<T, U>>>
-  Array(Array<U>&& other)  // NOLINT(runtime/explicit)
+  Array(Array<U> other)  // NOLINT(runtime/explicit)
       : Base(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(std::move(other))) {}
-  template <typename U, typename = std::enable_if_t<type_subsumes_v<T, U>>>
-  Array& operator=(const Array<U>& other) {
-    return *this = Array(other);
-  }
 
   ArrayObj* GetArrayObj() const { return this->Obj(); }
   /// The object, copied first if it is shared.

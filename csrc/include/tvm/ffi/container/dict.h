@@ -43,11 +43,7 @@ class Dict : public detail::MapRef<Dict<K, V>, DictObj, K, V> {
   }
   template <typename K2, typename V2,
             typename = std::enable_if_t<type_subsumes_v<K, K2> && type_subsumes_v<V, V2>>>
-  Dict(const Dict<K2, V2>& other)  // NOLINT(runtime/explicit)
-      : Base(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(other)) {}
-  template <typename K2, typename V2,
-            typename = std::enable_if_t<type_subsumes_v<K, K2> && type_subsumes_v<V, V2>>>
-  Dict(Dict<K2, V2>&& other)  // NOLINT(runtime/explicit)
+  Dict(Dict<K2, V2> other)  // NOLINT(runtime/explicit)
       : Base(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(std::move(other))) {}
 
  private:

@@ -52,10 +52,7 @@ class List : public detail::SeqRef<List<T>, ListObj, T> {
   }
   /// A list of a narrower type is one of a wider type: the same object.
   template <typename U, typename = std::enable_if_t<type_subsumes_v<T, U>>>
-  List(const List<U>& other)  // NOLINT(runtime/explicit)
-      : Base(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(other)) {}
-  template <typename U, typename = std::enable_if_t<type_subsumes_v<T, U>>>
-  List(List<U>&& other)  // NOLINT(runtime/explicit)
+  List(List<U> other)  // NOLINT(runtime/explicit)
       : Base(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(std::move(other))) {}
 
   ListObj* GetListObj() const { return this->Obj(); }

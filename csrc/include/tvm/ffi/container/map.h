@@ -43,11 +43,7 @@ class Map : public detail::MapRef<Map<K, V>, MapObj, K, V> {
   }
   template <typename K2, typename V2,
             typename = std::enable_if_t<type_subsumes_v<K, K2> && type_subsumes_v<V, V2>>>
-  Map(const Map<K2, V2>& other)  // NOLINT(runtime/explicit)
-      : Base(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(other)) {}
-  template <typename K2, typename V2,
-            typename = std::enable_if_t<type_subsumes_v<K, K2> && type_subsumes_v<V, V2>>>
-  Map(Map<K2, V2>&& other)  // NOLINT(runtime/explicit)
+  Map(Map<K2, V2> other)  // NOLINT(runtime/explicit)
       : Base(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(std::move(other))) {}
 
   /// The object, copied first if it is shared.

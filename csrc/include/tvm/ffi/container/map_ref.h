@@ -155,8 +155,7 @@ struct MapTraits : ObjectRefTypeTraitsBase<Ref> {
   }
   static std::string TypeStr() { return TypeList<K, V>(kName); }
   static std::string TypeSchema() {
-    return SchemaWithArgs(kIndex == kTVMFFIMap ? "ffi.Map" : "ffi.Dict",
-                          {detail::TypeSchema<K>::v(), detail::TypeSchema<V>::v()});
+    return detail::SchemaOf<K, V>(kIndex == kTVMFFIMap ? "ffi.Map" : "ffi.Dict");
   }
 
  private:

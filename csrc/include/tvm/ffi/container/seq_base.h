@@ -293,8 +293,7 @@ struct SeqTraits : ObjectRefTypeTraitsBase<Ref> {
   }
   static std::string TypeStr() { return TypeList<T>(kName); }
   static std::string TypeSchema() {
-    return SchemaWithArgs(kIndex == kTVMFFIArray ? "ffi.Array" : "ffi.List",
-                          {detail::TypeSchema<T>::v()});
+    return detail::SchemaOf<T>(kIndex == kTVMFFIArray ? "ffi.Array" : "ffi.List");
   }
 
  private:

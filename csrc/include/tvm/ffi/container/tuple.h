@@ -35,11 +35,7 @@ class Tuple : public ObjectRef {
   explicit Tuple(ObjectPtr<Object> data) : ObjectRef(std::move(data)) {}
   template <typename... U, typename = std::enable_if_t<sizeof...(U) == sizeof...(Types)>,
             typename = std::enable_if_t<(type_subsumes_v<Types, U> && ...)>>
-  Tuple(const Tuple<U...>& other)  // NOLINT(runtime/explicit)
-      : ObjectRef(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(other)) {}
-  template <typename... U, typename = std::enable_if_t<sizeof...(U) == sizeof...(Types)>,
-            typename = std::enable_if_t<(type_subsumes_v<Types, U> && ...)>>
-  Tuple(Tuple<U...>&& other)  // NOLINT(runtime/explicit)
+  Tuple(Tuple<U...> other)  // NOLINT(runtime/explicit)
       : ObjectRef(detail::ObjectUnsafe::ObjectPtrFromObjectRef<Object>(std::move(other))) {}
 
   template <size_t I>
@@ -129,9 +125,7 @@ struct TypeTraits<Tuple<Types...>> : ObjectRefTypeTraitsBase<Tuple<Types...>> {
     return FirstMismatch(Items(source), Indices());
   }
   static std::string TypeStr() { return detail::TypeList<Types...>("Tuple"); }
-  static std::string TypeSchema() {
-    return detail::SchemaWithArgs("Tuple", {detail::TypeSchema<Types>::v()...});
-  }
+  static std::string TypeSchema() { return detail::SchemaOf<Types...>("Tuple"); }
 
  private:
   static bool HasLength(const TVMFFIAny* source) {

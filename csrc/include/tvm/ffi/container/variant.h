@@ -103,9 +103,7 @@ struct TypeTraits<Variant<Types...>> : detail::AnyHolderTraits<Variant<Types...>
     return result;
   }
   static std::string TypeStr() { return detail::TypeList<Types...>("Variant"); }
-  static std::string TypeSchema() {
-    return detail::SchemaWithArgs("Variant", {detail::TypeSchema<Types>::v()...});
-  }
+  static std::string TypeSchema() { return detail::SchemaOf<Types...>("Variant"); }
 
  private:
   template <typename T>

@@ -8,23 +8,6 @@
 #include <cstdint>
 #include <type_traits>
 
-// Declared here, so that neither cuda_fp16.h and its like nor their HIP counterparts are needed.
-struct __half;
-struct __nv_bfloat16;
-struct __nv_fp8_e4m3;
-struct __nv_fp8_e5m2;
-struct __nv_fp8_e8m0;
-struct __nv_fp4_e2m1;
-struct __nv_fp4x2_e2m1;
-struct __hip_bfloat16;
-struct hip_bfloat16;
-struct __hip_fp8_e4m3;
-struct __hip_fp8_e4m3_fnuz;
-struct __hip_fp8_e5m2;
-struct __hip_fp8_e5m2_fnuz;
-struct __hip_fp4_e2m1;
-struct __hip_fp4x2_e2m1;
-
 namespace tvm::ffi {
 inline namespace graphffi_v1 {
 namespace detail {
@@ -56,37 +39,27 @@ struct dtype_trait<double> : detail::DTypeConstant<kDLFloat, 64> {};
 template <>
 struct dtype_trait<bool> : detail::DTypeConstant<kDLBool, 8> {};
 
-template <>
-struct dtype_trait<__half> : detail::DTypeConstant<kDLFloat, 16> {};
-template <>
-struct dtype_trait<__nv_bfloat16> : detail::DTypeConstant<kDLBfloat, 16> {};
-template <>
-struct dtype_trait<__nv_fp8_e4m3> : detail::DTypeConstant<kDLFloat8_e4m3fn, 8> {};
-template <>
-struct dtype_trait<__nv_fp8_e5m2> : detail::DTypeConstant<kDLFloat8_e5m2, 8> {};
-template <>
-struct dtype_trait<__nv_fp8_e8m0> : detail::DTypeConstant<kDLFloat8_e8m0fnu, 8> {};
-template <>
-struct dtype_trait<__nv_fp4_e2m1> : detail::DTypeConstant<kDLFloat4_e2m1fn, 4> {};
-template <>
-struct dtype_trait<__nv_fp4x2_e2m1> : detail::DTypeConstant<kDLFloat4_e2m1fn, 4, 2> {};
-
-template <>
-struct dtype_trait<__hip_bfloat16> : detail::DTypeConstant<kDLBfloat, 16> {};
-template <>
-struct dtype_trait<hip_bfloat16> : detail::DTypeConstant<kDLBfloat, 16> {};
-template <>
-struct dtype_trait<__hip_fp8_e4m3> : detail::DTypeConstant<kDLFloat8_e4m3fn, 8> {};
-template <>
-struct dtype_trait<__hip_fp8_e4m3_fnuz> : detail::DTypeConstant<kDLFloat8_e4m3fnuz, 8> {};
-template <>
-struct dtype_trait<__hip_fp8_e5m2> : detail::DTypeConstant<kDLFloat8_e5m2, 8> {};
-template <>
-struct dtype_trait<__hip_fp8_e5m2_fnuz> : detail::DTypeConstant<kDLFloat8_e5m2fnuz, 8> {};
-template <>
-struct dtype_trait<__hip_fp4_e2m1> : detail::DTypeConstant<kDLFloat4_e2m1fn, 4> {};
-template <>
-struct dtype_trait<__hip_fp4x2_e2m1> : detail::DTypeConstant<kDLFloat4_e2m1fn, 4, 2> {};
-
 }  // namespace graphffi_v1
 }  // namespace tvm::ffi
+
+// Declared here, so that neither cuda_fp16.h and its like nor their HIP counterparts are needed.
+#define TVM_FFI_DTYPE_TRAIT_(Type, ...) \
+  struct Type;                          \
+  template <>                           \
+  struct tvm::ffi::dtype_trait<Type> : tvm::ffi::detail::DTypeConstant<__VA_ARGS__> {}
+TVM_FFI_DTYPE_TRAIT_(__half, kDLFloat, 16);
+TVM_FFI_DTYPE_TRAIT_(__nv_bfloat16, kDLBfloat, 16);
+TVM_FFI_DTYPE_TRAIT_(__nv_fp8_e4m3, kDLFloat8_e4m3fn, 8);
+TVM_FFI_DTYPE_TRAIT_(__nv_fp8_e5m2, kDLFloat8_e5m2, 8);
+TVM_FFI_DTYPE_TRAIT_(__nv_fp8_e8m0, kDLFloat8_e8m0fnu, 8);
+TVM_FFI_DTYPE_TRAIT_(__nv_fp4_e2m1, kDLFloat4_e2m1fn, 4);
+TVM_FFI_DTYPE_TRAIT_(__nv_fp4x2_e2m1, kDLFloat4_e2m1fn, 4, 2);
+TVM_FFI_DTYPE_TRAIT_(__hip_bfloat16, kDLBfloat, 16);
+TVM_FFI_DTYPE_TRAIT_(hip_bfloat16, kDLBfloat, 16);
+TVM_FFI_DTYPE_TRAIT_(__hip_fp8_e4m3, kDLFloat8_e4m3fn, 8);
+TVM_FFI_DTYPE_TRAIT_(__hip_fp8_e4m3_fnuz, kDLFloat8_e4m3fnuz, 8);
+TVM_FFI_DTYPE_TRAIT_(__hip_fp8_e5m2, kDLFloat8_e5m2, 8);
+TVM_FFI_DTYPE_TRAIT_(__hip_fp8_e5m2_fnuz, kDLFloat8_e5m2fnuz, 8);
+TVM_FFI_DTYPE_TRAIT_(__hip_fp4_e2m1, kDLFloat4_e2m1fn, 4);
+TVM_FFI_DTYPE_TRAIT_(__hip_fp4x2_e2m1, kDLFloat4_e2m1fn, 4, 2);
+#undef TVM_FFI_DTYPE_TRAIT_

@@ -80,9 +80,7 @@ struct TypeTraits<std::vector<T>> : detail::STLTraitsBase<std::vector<T>, Array<
     return result;
   }
   static std::string TypeStr() { return detail::TypeList<T>("std::vector"); }
-  static std::string TypeSchema() {
-    return detail::SchemaWithArgs("std::vector", {detail::TypeSchema<T>::v()});
-  }
+  static std::string TypeSchema() { return detail::SchemaOf<T>("std::vector"); }
 };
 
 template <typename T, size_t N>
@@ -104,9 +102,7 @@ struct TypeTraits<std::array<T, N>> : detail::STLTraitsBase<std::array<T, N>, Ar
   static std::string TypeStr() {
     return "std::array<" + detail::Type2Str<T>::v() + ", " + std::to_string(N) + ">";
   }
-  static std::string TypeSchema() {
-    return detail::SchemaWithArgs("std::array", {detail::TypeSchema<T>::v()});
-  }
+  static std::string TypeSchema() { return detail::SchemaOf<T>("std::array"); }
 };
 
 template <typename... T>
@@ -124,9 +120,7 @@ struct TypeTraits<std::tuple<T...>> : detail::STLTraitsBase<std::tuple<T...>, Ar
     return Convert(sequence, std::index_sequence_for<T...>());
   }
   static std::string TypeStr() { return detail::TypeList<T...>("std::tuple"); }
-  static std::string TypeSchema() {
-    return detail::SchemaWithArgs("std::tuple", {detail::TypeSchema<T>::v()...});
-  }
+  static std::string TypeSchema() { return detail::SchemaOf<T...>("std::tuple"); }
 
  private:
   template <size_t... Is>
@@ -143,9 +137,7 @@ template <typename T>
 struct TypeTraits<std::optional<T>> : detail::OptionalTraits<std::optional<T>, T> {
   static constexpr bool storage_enabled = false;
   static std::string TypeStr() { return detail::TypeList<T>("std::optional"); }
-  static std::string TypeSchema() {
-    return detail::SchemaWithArgs("std::optional", {detail::TypeSchema<T>::v()});
-  }
+  static std::string TypeSchema() { return detail::SchemaOf<T>("std::optional"); }
 };
 
 template <typename... T>
@@ -167,9 +159,7 @@ struct TypeTraits<std::variant<T...>> : TypeTraitsBase {
     return result;
   }
   static std::string TypeStr() { return detail::TypeList<T...>("std::variant"); }
-  static std::string TypeSchema() {
-    return detail::SchemaWithArgs("std::variant", {detail::TypeSchema<T>::v()...});
-  }
+  static std::string TypeSchema() { return detail::SchemaOf<T...>("std::variant"); }
 
  private:
   template <typename U, bool kStrict>
@@ -214,19 +204,13 @@ struct STLMapTraits : STLTraitsBase<Self, Map<Any, Any>> {
 template <typename K, typename V>
 struct TypeTraits<std::map<K, V>> : detail::STLMapTraits<std::map<K, V>, K, V> {
   static std::string TypeStr() { return detail::TypeList<K, V>("std::map"); }
-  static std::string TypeSchema() {
-    return detail::SchemaWithArgs("std::map",
-                                  {detail::TypeSchema<K>::v(), detail::TypeSchema<V>::v()});
-  }
+  static std::string TypeSchema() { return detail::SchemaOf<K, V>("std::map"); }
 };
 
 template <typename K, typename V>
 struct TypeTraits<std::unordered_map<K, V>> : detail::STLMapTraits<std::unordered_map<K, V>, K, V> {
   static std::string TypeStr() { return detail::TypeList<K, V>("std::unordered_map"); }
-  static std::string TypeSchema() {
-    return detail::SchemaWithArgs("std::unordered_map",
-                                  {detail::TypeSchema<K>::v(), detail::TypeSchema<V>::v()});
-  }
+  static std::string TypeSchema() { return detail::SchemaOf<K, V>("std::unordered_map"); }
 };
 
 template <typename R, typename... Args>

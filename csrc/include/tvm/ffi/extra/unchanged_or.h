@@ -142,9 +142,7 @@ struct TypeTraits<UnchangedOr<T>> : detail::AnyHolderTraits<UnchangedOr<T>> {
     return TypeTraits::CopyFromAnyViewAfterCheck(source);
   }
   static std::string TypeStr() { return "UnchangedOr<" + detail::Type2Str<T>::v() + ">"; }
-  static std::string TypeSchema() {
-    return detail::SchemaWithArgs("UnchangedOr", {detail::TypeSchema<T>::v()});
-  }
+  static std::string TypeSchema() { return detail::SchemaOf<T>("UnchangedOr"); }
 };
 
 }  // namespace graphffi_v1

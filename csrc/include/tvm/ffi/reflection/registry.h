@@ -38,7 +38,7 @@ class GlobalDef {
   template <typename F, typename... Extra>
   GlobalDef& def_method(const char* name, F method, Extra&&... extra) {
     if constexpr (std::is_member_function_pointer_v<F>) {
-      using Class = typename detail::MemberClass<F>::Type;
+      using Class = std::remove_pointer_t<decltype(detail::ClassOf(method))>;
       return def(name, detail::BindMethod<Class>(method), std::forward<Extra>(extra)...);
     } else {
       return def(name, std::move(method), std::forward<Extra>(extra)...);

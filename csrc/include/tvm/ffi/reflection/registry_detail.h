@@ -136,16 +136,9 @@ TVMFFIObjectCreator CreatorOf() {
   }
 }
 
-template <typename F>
-struct MemberClass;
-template <typename R, typename C, typename... Args>
-struct MemberClass<R (C::*)(Args...)> {
-  using Type = C;
-};
-template <typename R, typename C, typename... Args>
-struct MemberClass<R (C::*)(Args...) const> {
-  using Type = C;
-};
+/// The class of a member, by the pointer's type.
+template <typename T, typename Class>
+Class* ClassOf(T Class::*);
 
 /// The member function as a function of the object, given as pointer, or as reference where it is a
 /// function of a reference type: of Class, or of the one that refers to Class.
