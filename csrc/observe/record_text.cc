@@ -42,7 +42,8 @@ void AppendTagged(const char* key, const std::string& text, std::string* json) {
   *json += "}";
 }
 
-float FloatOfBits(uint32_t bits) {
+double BfloatToDouble(uint16_t bfloat) {
+  const uint32_t bits = uint32_t{bfloat} << 16;
   float value;
   std::memcpy(&value, &bits, sizeof(value));
   return value;
@@ -59,13 +60,18 @@ double HalfToDouble(uint16_t half) {
   return (half & 0x8000) != 0 ? -value : value;
 }
 
-template <typename T, typename Convert>
-ElementRange RangeAs(const char* data, int64_t count, Convert&& convert) {
+template <typename T>
+double NumberToDouble(T number) {
+  return static_cast<double>(number);
+}
+
+template <typename T, double (*to_double)(T) = &NumberToDouble<T>>
+ElementRange RangeAs(const char* data, int64_t count) {
   ElementRange range;
   for (int64_t i = 0; i < count; ++i) {
     T element;
     std::memcpy(&element, data + static_cast<size_t>(i) * sizeof(T), sizeof(T));
-    const double value = convert(element);
+    const double value = to_double(element);
     if (std::isnan(value)) {
       ++range.num_nan;
       continue;
@@ -76,11 +82,6 @@ ElementRange RangeAs(const char* data, int64_t count, Convert&& convert) {
     range.is_known = true;
   }
   return range;
-}
-
-template <typename T>
-ElementRange RangeOfNumbers(const char* data, int64_t count) {
-  return RangeAs<T>(data, count, [](T value) { return static_cast<double>(value); });
 }
 
 }  // namespace
@@ -113,37 +114,30 @@ void AppendFloat(double value, std::string* json) {
 }
 
 ElementRange RangeOf(DLDataType dtype, const char* data, int64_t count) {
-  if (dtype.lanes != 1) return {};
-  switch (dtype.code * 256 + dtype.bits) {
-    case kDLFloat * 256 + 64:
-      return RangeOfNumbers<double>(data, count);
-    case kDLFloat * 256 + 32:
-      return RangeOfNumbers<float>(data, count);
-    case kDLFloat * 256 + 16:
-      return RangeAs<uint16_t>(data, count, &HalfToDouble);
-    case kDLBfloat * 256 + 16:
-      return RangeAs<uint16_t>(data, count,
-                               [](uint16_t bits) { return FloatOfBits(uint32_t{bits} << 16); });
-    case kDLInt * 256 + 64:
-      return RangeOfNumbers<int64_t>(data, count);
-    case kDLInt * 256 + 32:
-      return RangeOfNumbers<int32_t>(data, count);
-    case kDLInt * 256 + 16:
-      return RangeOfNumbers<int16_t>(data, count);
-    case kDLInt * 256 + 8:
-      return RangeOfNumbers<int8_t>(data, count);
-    case kDLUInt * 256 + 64:
-      return RangeOfNumbers<uint64_t>(data, count);
-    case kDLUInt * 256 + 32:
-      return RangeOfNumbers<uint32_t>(data, count);
-    case kDLUInt * 256 + 16:
-      return RangeOfNumbers<uint16_t>(data, count);
-    case kDLUInt * 256 + 8:
-    case kDLBool * 256 + 8:
-      return RangeOfNumbers<uint8_t>(data, count);
-    default:
-      return {};
+  constexpr struct {
+    uint8_t code, bits;
+    ElementRange (*range)(const char* data, int64_t count);
+  } kTypes[] = {
+      {kDLFloat, 64, &RangeAs<double>},
+      {kDLFloat, 32, &RangeAs<float>},
+      {kDLFloat, 16, &RangeAs<uint16_t, &HalfToDouble>},
+      {kDLBfloat, 16, &RangeAs<uint16_t, &BfloatToDouble>},
+      {kDLInt, 64, &RangeAs<int64_t>},
+      {kDLInt, 32, &RangeAs<int32_t>},
+      {kDLInt, 16, &RangeAs<int16_t>},
+      {kDLInt, 8, &RangeAs<int8_t>},
+      {kDLUInt, 64, &RangeAs<uint64_t>},
+      {kDLUInt, 32, &RangeAs<uint32_t>},
+      {kDLUInt, 16, &RangeAs<uint16_t>},
+      {kDLUInt, 8, &RangeAs<uint8_t>},
+      {kDLBool, 8, &RangeAs<uint8_t>},
+  };
+  for (const auto& type : kTypes) {
+    if (dtype.code == type.code && dtype.bits == type.bits && dtype.lanes == 1) {
+      return type.range(data, count);
+    }
   }
+  return {};
 }
 
 bool IsOnHost(const DLTensor& tensor) {
@@ -175,7 +169,7 @@ void RecordText::AppendTensor(const DLTensor& tensor, std::string* json) {
   AppendText(DeviceToName(tensor.device), json);
   AppendKey("address", json);  // of the first element: for alignment, and for what is shared
   *json += std::to_string(reinterpret_cast<uintptr_t>(DataOf(tensor)));
-  contents_.Describe(tensor, json);
+  describe_contents_(tensor, json);
   *json += "}";
 }
 

@@ -5,8 +5,10 @@
 #include <tvm/ffi/c_api.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace graphffi {
@@ -23,20 +25,15 @@ struct RecordedTensor {
   const DLTensor* tensor;
 };
 
-/// Writes values. Tensors are described by `describe`, which adds members to an object.
+/// Writes values.
 class RecordText {
  public:
-  /// Adds the facts of contents.
-  class Contents {
-   public:
-    virtual ~Contents() = default;
-    /// Appends members, each after a comma.
-    virtual void Describe(const DLTensor& tensor, std::string* json) = 0;
-  };
+  /// Appends what a tensor holds to its object, as members, each after a comma.
+  using DescribeContents = std::function<void(const DLTensor& tensor, std::string* json)>;
 
-  /// Both are borrowed; `opt_tensors` gets the tensors that are met.
-  RecordText(Contents* contents, std::vector<RecordedTensor>* opt_tensors)
-      : contents_(*contents), opt_tensors_(opt_tensors) {}
+  /// `opt_tensors`, which is borrowed, gets the tensors that are met.
+  RecordText(DescribeContents describe_contents, std::vector<RecordedTensor>* opt_tensors)
+      : describe_contents_(std::move(describe_contents)), opt_tensors_(opt_tensors) {}
 
   /// Takes no lock but the runtime's own: calls wait for the recorder with the GIL and without.
   /// \throws Error where the runtime can't name a data type
@@ -46,7 +43,7 @@ class RecordText {
  private:
   void AppendObject(const TVMFFIAny& value, const std::string& place, std::string* json);
 
-  Contents& contents_;
+  DescribeContents describe_contents_;
   std::vector<RecordedTensor>* opt_tensors_;
 };
 

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
+#include <functional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -39,18 +39,11 @@ void AppendInt(const char* key, int64_t value, std::string* json) {
   *json += std::to_string(value);
 }
 
-const char* ByteOrder() {
-  const uint16_t one = 1;
-  unsigned char first;
-  std::memcpy(&first, &one, 1);
-  return first == 1 ? "little" : "big";
-}
-
 std::string Header(int32_t level, int64_t unix_time) {
   std::string line = "{";
   AppendInt("graphffi_record", 1, &line);
   AppendKey("byte_order", &line);
-  AppendText(ByteOrder(), &line);
+  AppendText(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? "little" : "big", &line);
   AppendInt("level", level, &line);
   AppendInt("process", getpid(), &line);
   AppendInt("unix_time", unix_time, &line);
@@ -105,11 +98,8 @@ std::string PeekRaised() {
   return text;
 }
 
-bool Has(const std::vector<const DLTensor*>& tensors, size_t count, const DLTensor* tensor) {
-  for (size_t i = 0; i < count && i < tensors.size(); ++i) {
-    if (tensors[i] == tensor) return true;
-  }
-  return false;
+bool Has(const std::vector<const DLTensor*>& tensors, const DLTensor* tensor) {
+  return std::find(tensors.begin(), tensors.end(), tensor) != tensors.end();
 }
 
 }  // namespace
@@ -124,20 +114,14 @@ struct Recorder::Call {
 };
 
 /// Writes contents as the level says.
-class Recorder::Contents : public RecordText::Contents {
+class Recorder::Contents {
  public:
-  /// Borrowed. The first `num_fresh` of `outputs` hold nothing yet.
-  Contents(RecordFile* file, int32_t level, int64_t most, std::vector<const DLTensor*> outputs,
-           size_t num_fresh)
-      : file_(*file),
-        level_(level),
-        most_(most),
-        left_(most),
-        outputs_(std::move(outputs)),
-        num_fresh_(num_fresh) {}
+  /// Borrowed. `fresh` tensors hold nothing yet.
+  Contents(RecordFile* file, int32_t level, int64_t most, std::vector<const DLTensor*> fresh)
+      : file_(*file), level_(level), most_(most), left_(most), fresh_(std::move(fresh)) {}
 
-  void Describe(const DLTensor& tensor, std::string* json) override {
-    if (Has(outputs_, num_fresh_, &tensor)) {
+  void operator()(const DLTensor& tensor, std::string* json) {
+    if (Has(fresh_, &tensor)) {
       AppendKey("fresh", json);
       *json += "true";
       return;
@@ -180,8 +164,7 @@ class Recorder::Contents : public RecordText::Contents {
   const int32_t level_;
   const int64_t most_;
   int64_t left_;
-  const std::vector<const DLTensor*> outputs_;
-  const size_t num_fresh_;
+  const std::vector<const DLTensor*> fresh_;
 };
 
 Recorder& Recorder::Get() {
@@ -227,13 +210,6 @@ void Recorder::Start(Watch* watch, const std::string& folder, int64_t level, int
   watch->kinds |= Watch::kRecord;
 }
 
-void Recorder::Stop() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (watch_ == nullptr) return;
-  watch_->kinds &= ~Watch::kRecord;
-  opt_files_.reset();  // calls that are under way keep theirs
-}
-
 void Recorder::GiveUp(const char* reason) {
   if (!watch_->has(Watch::kRecord)) return;  // said already
   std::fprintf(stderr, "%s; calls are no longer recorded\n", reason);
@@ -257,7 +233,9 @@ Recorder::Call* Recorder::Begin(const CallFacts& facts) {
   std::shared_ptr<RecordFile> file = opt_files_->ForCall(num_bytes);
   const std::vector<const DLTensor*> outputs =
       facts.opt_outputs == nullptr ? std::vector<const DLTensor*>() : TensorsOf(*facts.opt_outputs);
-  Contents contents(file.get(), level_, most, outputs, static_cast<size_t>(facts.num_fresh));
+  std::vector<const DLTensor*> fresh = outputs;
+  fresh.resize(std::min(outputs.size(), static_cast<size_t>(facts.num_fresh)));
+  Contents contents(file.get(), level_, most, std::move(fresh));
   auto call = std::make_unique<Call>();
   call->process = getpid();
   call->number = num_calls_++;
@@ -270,7 +248,7 @@ Recorder::Call* Recorder::Begin(const CallFacts& facts) {
   AppendKernel(facts, &line);
   AppendKey("args", &line);
   line += "[";
-  RecordText text(&contents, &call->written);
+  RecordText text(std::ref(contents), &call->written);
   for (int32_t i = 0; i < facts.num_args; ++i) {
     if (i != 0) line += ", ";
     text.Append(facts.args[i], std::to_string(i), &line);
@@ -278,11 +256,10 @@ Recorder::Call* Recorder::Begin(const CallFacts& facts) {
   file->PutLine(line + "]}\n");
   if (facts.opt_outputs != nullptr) {
     auto& written = call->written;
-    written.erase(std::remove_if(written.begin(), written.end(),
-                                 [&](const RecordedTensor& met) {
-                                   return !Has(outputs, outputs.size(), met.tensor);
-                                 }),
-                  written.end());
+    written.erase(
+        std::remove_if(written.begin(), written.end(),
+                       [&](const RecordedTensor& met) { return !Has(outputs, met.tensor); }),
+        written.end());
   }
   ++file->num_calls;
   call->file = std::move(file);
@@ -298,8 +275,8 @@ void Recorder::End(const Call& call, int rc, const TVMFFIAny& returned, int64_t 
     AppendKey("error", &line);
     AppendText(PeekRaised(), &line);
   } else {
-    Contents contents(call.file.get(), level_, RecordFiles::MostOfCall(limit_), {}, 0);
-    RecordText text(&contents, nullptr);
+    Contents contents(call.file.get(), level_, RecordFiles::MostOfCall(limit_), {});
+    RecordText text(std::ref(contents), nullptr);
     AppendKey("returned", &line);
     text.Append(returned, "", &line);
     AppendKey("written", &line);
@@ -349,9 +326,12 @@ int Recorder::StartFor(const char* folder, int32_t level, int64_t limit) {
   }
 }
 
-int Recorder::StopFor() {
-  Get().Stop();
-  return 0;
+void Recorder::Stop() {
+  Recorder& recorder = Get();
+  const std::lock_guard<std::mutex> lock(recorder.mutex_);
+  if (recorder.watch_ == nullptr) return;
+  recorder.watch_->kinds &= ~Watch::kRecord;
+  recorder.opt_files_.reset();  // calls that are under way keep theirs
 }
 
 }  // namespace graphffi

@@ -23,15 +23,14 @@ class Recorder {
   /// The one of this library. Lives as long as the process.
   static Recorder& Get();
 
-  /// Sets and clears kRecord of `watch`, which is borrowed for good. \throws Error
+  /// Sets kRecord of `watch`, which is borrowed for good. \throws Error
   void Start(Watch* watch, const std::string& folder, int64_t level, int64_t limit);
-  void Stop();
 
   // The hooks of Watch.
   static void* BeginCall(const CallFacts& facts);
   static void EndCall(void* token, int rc, const TVMFFIAny& returned);
   static int StartFor(const char* folder, int32_t level, int64_t limit);
-  static int StopFor();
+  static void Stop();
 
  private:
   struct Call;

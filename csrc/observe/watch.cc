@@ -98,7 +98,7 @@ Watch* Watch::Get() {
   made->begin_record = &Recorder::BeginCall;
   made->end_record = &Recorder::EndCall;
   made->start_recording = &Recorder::StartFor;
-  made->stop_recording = &Recorder::StopFor;
+  made->stop_recording = &Recorder::Stop;
   void* const shared = Share(kSharedWatch, made.get());
   if (shared != made.get()) return static_cast<Watch*>(shared);
   ReadEnvironment(made.get());

@@ -36,9 +36,9 @@ struct Watch {
   void (*end_record)(void* token, int rc, const TVMFFIAny& returned) = nullptr;
   int (*begin_range)(const char* name) = nullptr;
   int (*end_range)() = nullptr;
-  /// Begin and end recording. -1 with an error raised.
+  /// Begins recording. -1 with an error raised.
   int (*start_recording)(const char* folder, int32_t level, int64_t limit) = nullptr;
-  int (*stop_recording)() = nullptr;
+  void (*stop_recording)() = nullptr;
   /// Why what the environment asks for is not done; "" if it is.
   char problem[512] = "";
 
