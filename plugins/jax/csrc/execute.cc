@@ -127,24 +127,6 @@ Workspace WorkspaceOf(const xla::Call& call) {
   return {buffer.data, CountElements(buffer)};
 }
 
-/// For kernels that take their workspace as an argument: one dimension, in bytes.
-class WorkspaceTensor {
- public:
-  WorkspaceTensor(const Workspace& workspace, DLDevice device) : dim_(workspace.num_bytes) {
-    tensor_.data = workspace.data;
-    tensor_.device = device;
-    tensor_.ndim = 1;
-    tensor_.dtype = {kDLUInt, 8, 1};
-    tensor_.shape = &dim_;
-    tensor_.strides = &stride_;
-  }
-  TVMFFIAny AsAny() { return graphffi::ToAny(&tensor_); }
-
- private:
-  int64_t dim_, stride_ = 1;
-  DLTensor tensor_{};
-};
-
 [[noreturn, gnu::cold]] void FailHeld(int held, const char* memory) {
   throw Error("RuntimeError", "graphffi: the kernel kept " + std::to_string(held) +
                                   " of the tensors that it allocated; " + memory +
@@ -166,11 +148,13 @@ void RunAllocatingFromWorkspace(const xla::Call& arrays, const Site& site, const
   if (held != 0) FailHeld(held, "a workspace");
 }
 
-/// Gives the kernel its workspace as an argument.
+/// Gives the kernel its workspace as an argument: one dimension, in bytes.
 void RunPassingWorkspace(const xla::Call& arrays, const Site& site, CallPlace place,
-                         const Workspace& workspace) {
-  WorkspaceTensor tensor(workspace, place.device);
-  place.workspace = tensor.AsAny();
+                         Workspace workspace) {
+  int64_t stride = 1;
+  const DLDataType bytes{kDLUInt, 8, 1};
+  DLTensor tensor{workspace.data, place.device, 1, bytes, &workspace.num_bytes, &stride, 0};
+  place.workspace = graphffi::ToAny(&tensor);
   CallKernel(arrays, site, place);
 }
 

@@ -80,26 +80,23 @@ std::optional<Any> ReadAttribute(xla::AttributeTag tag, const void* value) {
   return std::nullopt;
 }
 
-/// Equal for equal attributes only.
-void AppendAttribute(xla::AttributeTag tag, const void* value, std::string* key) {
-  const void* data = nullptr;
-  size_t size = 0;
-  xla::DataType dtype = xla::kInvalid;
+/// An attribute's elements: of a string its bytes, of a scalar one.
+xla::Array ElementsOf(xla::AttributeTag tag, const void* value) {
   if (tag == xla::kString) {
     auto* text = static_cast<const xla::ByteSpan*>(value);
-    data = text->data;
-    size = text->size;
-  } else if (tag == xla::kScalar) {
-    auto* scalar = static_cast<const xla::Scalar*>(value);
-    data = scalar->value;
-    dtype = scalar->dtype;
-    size = static_cast<size_t>(ToDLPack(dtype).bits) / 8;
-  } else {
-    auto* array = static_cast<const xla::Array*>(value);
-    data = array->data;
-    dtype = array->dtype;
-    size = array->size * static_cast<size_t>(ToDLPack(dtype).bits) / 8;
+    return {xla::kU8, text->size, const_cast<char*>(text->data)};
   }
+  if (tag == xla::kScalar) {
+    auto* scalar = static_cast<const xla::Scalar*>(value);
+    return {scalar->dtype, 1, scalar->value};
+  }
+  return *static_cast<const xla::Array*>(value);
+}
+
+/// Equal for equal attributes only.
+void AppendAttribute(xla::AttributeTag tag, const void* value, std::string* key) {
+  const auto [dtype, count, data] = ElementsOf(tag, value);
+  const size_t size = count * static_cast<size_t>(ToDLPack(dtype).bits) / 8;
   for (const size_t number : {static_cast<size_t>(tag), static_cast<size_t>(dtype), size}) {
     *key += std::to_string(number) + ",";
   }

@@ -54,11 +54,7 @@ const Arity* Site::FindArity(int64_t num_operands, int64_t num_results) const {
 }
 
 const Arity& Site::OtherArityOf(int64_t num_operands, int64_t num_results) const {
-  const Arity* arity = FindArity(num_operands, num_results);
-  return arity != nullptr ? *arity : AddArity(num_operands, num_results);
-}
-
-const Arity& Site::AddArity(int64_t num_operands, int64_t num_results) const {
+  if (const Arity* known = FindArity(num_operands, num_results)) return *known;
   const int64_t most = std::min(num_operands, num_results - (has_workspace ? 1 : 0));
   if (mutated > most) {
     throw graphffi::Error("ValueError", "updated: expected at most " + std::to_string(most) +
@@ -81,7 +77,7 @@ const Arity& Site::AddArity(int64_t num_operands, int64_t num_results) const {
 Site* Site::Get(const SiteParts& parts) {
   if (Site* site = Find(parts.key)) return site;
   // Unlocked: folding the plan may wait for the GIL, with which other threads release sites.
-  std::unique_ptr<Site, Deleter> made(new Site(parts));
+  std::unique_ptr<Site> made(new Site(parts));
   Table& table = GetTable();
   std::lock_guard<std::mutex> lock(table.mutex);
   const auto [found, is_new] = table.sites.try_emplace(made->key, made.get());

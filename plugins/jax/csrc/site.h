@@ -81,20 +81,17 @@ class Site : public SiteParts {
   /// Remembers that a call needed `bytes` of a workspace of `capacity`.
   void NoteWorkspace(int64_t bytes, int64_t capacity) const;
 
+  ~Site() { delete opt_arities_.load(std::memory_order_relaxed); }
   Site(const Site&) = delete;
   Site& operator=(const Site&) = delete;
 
  private:
   explicit Site(const SiteParts& parts);
-  ~Site() { delete opt_arities_.load(std::memory_order_relaxed); }
-  struct Deleter {
-    void operator()(Site* site) const { delete site; }
-  };
   /// *New reference*; NULL where there is none.
   static Site* Find(const std::string& key);
   const Arity* FindArity(int64_t num_operands, int64_t num_results) const;
+  /// One that is not the newest, or is made now.
   const Arity& OtherArityOf(int64_t num_operands, int64_t num_results) const;
-  const Arity& AddArity(int64_t num_operands, int64_t num_results) const;
 
   mutable std::atomic<const Arity*> opt_arities_{nullptr};  // owned; they are only ever added
   bool lends_, is_guarded_, passes_workspace_;
