@@ -16,6 +16,7 @@
 #include "call/call_frame.h"
 #include "call/describe_tensor.h"
 #include "env/allocation.h"
+#include "env/env_scope.h"
 #include "hooks/plugin_call.h"
 #include "modules/cuda_stream.h"
 
@@ -88,19 +89,6 @@ OwnBlock* MakeBlock(const DLTensor& source) {
   return block;
 }
 
-/// Bytes of a compact tensor; \throws PythonError (ValueError) for a shape that no memory can hold.
-size_t CompactBytes(const std::vector<int64_t>& shape, DLDataType dtype) {
-  size_t bytes = (static_cast<size_t>(dtype.bits) * dtype.lanes + 7) / 8;
-  for (const int64_t dim : shape) {
-    if (dim < 0 || __builtin_mul_overflow(bytes, static_cast<size_t>(dim), &bytes)) {
-      Fail(PyExc_ValueError,
-           "graphffi: empty: expected a shape that fits memory, got a dimension of " +
-               std::to_string(dim));
-    }
-  }
-  return bytes;
-}
-
 py::object Empty(std::vector<int64_t> shape, py::handle dtype, py::handle device) {
   DLTensor tensor{};
   tensor.device = ToForeignDevice(device.ptr());
@@ -112,12 +100,10 @@ py::object Empty(std::vector<int64_t> shape, py::handle dtype, py::handle device
   tensor.ndim = static_cast<int32_t>(shape.size());
   tensor.dtype = ToForeignDType(dtype.ptr());
   tensor.shape = shape.data();
-  const size_t bytes = CompactBytes(shape, tensor.dtype);
-  const size_t rounded = (bytes / kTensorAlignment + 1) * kTensorAlignment;  // never 0
-  tensor.data = rounded < bytes ? nullptr : std::aligned_alloc(kTensorAlignment, rounded);
-  if (tensor.data == nullptr) throw std::bad_alloc();
-  ObjectRef object = MakeTensor(tensor, tensor.data, &std::free);
-  return py::reinterpret_steal<py::object>(WrapObject(std::move(object)));
+  const AllocatorScope on_heap(&AllocateOnHeap);
+  TVMFFIObjectHandle made = nullptr;
+  CheckRc(TVMFFIEnvTensorAlloc(&tensor, &made));
+  return py::reinterpret_steal<py::object>(WrapObject(ObjectRef(made)));
 }
 
 py::object FromDLPack(py::object value) {
