@@ -11,9 +11,9 @@ namespace graphffi::bindings {
 
 namespace {
 
-/// Calls the callable and stores its result as an owned value. *New reference* to None on success.
-PyObject* CallAndConvert(PyObject* callable, const TVMFFIAny* args, int32_t num_args,
-                         TVMFFIAny* result) {
+/// Calls the callable and stores its result as an owned value.
+void CallAndConvert(PyObject* callable, const TVMFFIAny* args, int32_t num_args,
+                    TVMFFIAny* result) {
   py::tuple values(static_cast<size_t>(num_args));
   for (int32_t i = 0; i < num_args; ++i) {
     PyTuple_SET_ITEM(values.ptr(), i, ViewToPython(args[i], nullptr));
@@ -24,17 +24,14 @@ PyObject* CallAndConvert(PyObject* callable, const TVMFFIAny* args, int32_t num_
   Arguments converter(opt_name.ptr(), /*takes_big_ints=*/true);
   converter.SetPosition("result", -1);
   *result = converter.Own(returned.ptr());
-  return Py_NewRef(Py_None);
 }
 
 int SafeCall(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
   const GilHold gil;
   if (!gil.ok()) return SetRaised("RuntimeError", GilHold::kShutDown);
   auto* callable = static_cast<PyObject*>(self);
-  PyObject* none = Guard([&] { return CallAndConvert(callable, args, num_args, result); });
-  if (none == nullptr) return RaiseCurrentPythonError();
-  Py_DECREF(none);
-  return 0;
+  const int status = GuardStatus([&] { CallAndConvert(callable, args, num_args, result); });
+  return status == 0 ? 0 : RaiseCurrentPythonError();
 }
 
 void Delete(void* self) {

@@ -26,4 +26,14 @@ PyObject* Guard(Body&& body) noexcept {
   }
 }
 
+/// 0 after `body`, or -1 with a Python exception set.
+template <typename Body>
+int GuardStatus(Body&& body) noexcept {
+  const PyObject* opt_done = Guard([&] {
+    body();
+    return Py_None;  // borrowed
+  });
+  return opt_done == nullptr ? -1 : 0;
+}
+
 }  // namespace graphffi::bindings

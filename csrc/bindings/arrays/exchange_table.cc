@@ -12,28 +12,16 @@ namespace graphffi::bindings {
 
 namespace {
 
-/// 0, or -1 with a Python error set.
-template <typename Body>
-int Run(Body&& body) noexcept {
-  PyObject* none = Guard([&]() -> PyObject* {
-    body();
-    return Py_NewRef(Py_None);
-  });
-  if (none == nullptr) return -1;
-  Py_DECREF(none);
-  return 0;
-}
-
 TVMFFIObjectHandle TensorOf(void* object) {
   return HandleOf(static_cast<PyObject*>(object), TensorType());
 }
 
 int ToManaged(void* object, DLManagedTensorVersioned** out) {
-  return Run([&] { CheckRc(TVMFFITensorToDLPackVersioned(TensorOf(object), out)); });
+  return GuardStatus([&] { CheckRc(TVMFFITensorToDLPackVersioned(TensorOf(object), out)); });
 }
 
 int FromManaged(DLManagedTensorVersioned* managed, void** out) {
-  return Run([&] {
+  return GuardStatus([&] {
     TVMFFIObjectHandle tensor = nullptr;
     CheckRc(TVMFFITensorFromDLPackVersioned(managed, 0, 0, &tensor));
     *out = WrapObject(ObjectRef(tensor));
@@ -41,7 +29,7 @@ int FromManaged(DLManagedTensorVersioned* managed, void** out) {
 }
 
 int ToView(void* object, DLTensor* out) {
-  return Run([&] { *out = *TVMFFITensorGetDLTensorPtr(TensorOf(object)); });
+  return GuardStatus([&] { *out = *TVMFFITensorGetDLTensorPtr(TensorOf(object)); });
 }
 
 int CurrentStream(DLDeviceType device_type, int32_t device_id, void** out) {
