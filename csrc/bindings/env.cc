@@ -26,6 +26,14 @@ class StreamScope {
     }
   }
 
+  /// Another thread than the one that entered leaks the scope: its end would set the stream and the
+  /// allocator of the wrong thread.
+  ~StreamScope() {
+    if (thread_ != std::this_thread::get_id()) static_cast<void>(scope_.release());
+  }
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
   void Enter() {
     if (scope_ != nullptr) Fail(PyExc_RuntimeError, "graphffi: use_stream: already entered");
     thread_ = std::this_thread::get_id();

@@ -80,3 +80,15 @@ def test_scope_is_left_on_its_own_thread() -> None:
     with pytest.raises(RuntimeError, match=r"already entered"):
         scope.enter()
     scope.exit()
+
+
+def test_scope_that_another_thread_frees_leaves_its_stream_alone(kernels: Any) -> None:
+    from graphffi import _core
+
+    scopes = [_core.StreamScope("cuda:0", 1)]
+    thread = threading.Thread(target=scopes[0].enter)
+    thread.start()
+    thread.join()
+    with graphffi.use_stream("cuda:0", 0x1230):
+        scopes.clear()
+        assert kernels.stream(CUDA, 0) == 0x1230
