@@ -26,9 +26,6 @@ class ProgramText {
   int64_t Number();
   /// A number of 0 or more. \throws Error(InternalError)
   int32_t Count();
-  bool begins_with(std::string_view start) const {
-    return text_.substr(pos_, start.size()) == start;
-  }
   /// \throws Error(InternalError) for text that nothing of graphffi's writes
   [[noreturn]] void Fail() const;
 

@@ -4,8 +4,6 @@
 #include <tvm/ffi/device.h>
 #include <tvm/ffi/dtype.h>
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "call/error.h"
@@ -80,24 +78,6 @@ class ShapeProgramParser {
     }
   }
 
-  /// The number of the kernel, if the text begins with the line `kernel …`; else the first.
-  int32_t ReadKernel() {
-    if (!text_.begins_with("kernel ")) return 0;
-    text_.Word();
-    return text_.Count();
-  }
-
-  /// A line `result …` with sizes. False for what ends them: the line `workspace …`, whose bytes it
-  /// reads, or the end of the text.
-  bool ReadResult(ShapeProgram::Result* result, std::vector<int64_t>* sizes, int64_t* workspace) {
-    const std::string_view word = text_.Word();
-    if (word == "workspace") *workspace = text_.Number();
-    if (word != "result") return false;
-    ReadType(result);
-    for (int64_t ndim = text_.Number(); ndim > 0; --ndim) sizes->push_back(text_.Number());
-    return true;
-  }
-
  private:
   int32_t Value() { return program_->instructions_.ReadValue(&text_); }
 
@@ -107,17 +87,13 @@ class ShapeProgramParser {
     program_->attributes_[index].is_fixed = true;
   }
 
-  void ReadType(ShapeProgram::Result* result) {
-    result->dtype.code = static_cast<uint8_t>(text_.Number());
-    result->dtype.bits = static_cast<uint8_t>(text_.Number());
-    result->dtype.lanes = static_cast<uint16_t>(text_.Number());
-    result->device.device_type = static_cast<DLDeviceType>(text_.Number());
-    result->device.device_id = static_cast<int32_t>(text_.Number());
-  }
-
   void ParseResult() {
     ShapeProgram::Result result{};
-    ReadType(&result);
+    result.dtype.code = static_cast<uint8_t>(text_.Number());
+    result.dtype.bits = static_cast<uint8_t>(text_.Number());
+    result.dtype.lanes = static_cast<uint16_t>(text_.Number());
+    result.device.device_type = static_cast<DLDeviceType>(text_.Number());
+    result.device.device_id = static_cast<int32_t>(text_.Number());
     for (int64_t ndim = text_.Number(); ndim > 0; --ndim) result.dims.push_back(Value());
     program_->num_dims_ += static_cast<int32_t>(result.dims.size());
     program_->results_.push_back(std::move(result));
@@ -132,30 +108,6 @@ ShapeProgram ShapeProgram::Parse(std::string_view text, const CallValues& traced
   program.NoteStructure(traced);
   ShapeProgramParser(text, &program).Run();
   return program;
-}
-
-void ShapeProgram::ParseResults(std::string_view text, ResultShapes* results) {
-  ShapeProgramParser parser(text, nullptr);
-  const int32_t kernel = parser.ReadKernel();
-  std::vector<Result> types;
-  std::vector<int64_t> sizes;
-  std::vector<int32_t> ndims;
-  int64_t workspace = -1;
-  for (Result type{}; true; types.push_back(type)) {
-    const size_t before = sizes.size();
-    if (!parser.ReadResult(&type, &sizes, &workspace)) break;
-    ndims.push_back(static_cast<int32_t>(sizes.size() - before));
-  }
-  results->Reset(static_cast<int32_t>(types.size()), static_cast<int32_t>(sizes.size()));
-  results->workspace_bytes = workspace;
-  results->kernel = kernel;
-  int64_t* dims = results->dims();
-  if (!sizes.empty()) std::memcpy(dims, sizes.data(), sizes.size() * sizeof(int64_t));
-  for (size_t i = 0; i < types.size(); ++i) {
-    results->results()[i] =
-        DLTensor{nullptr, types[i].device, ndims[i], types[i].dtype, dims, nullptr, 0};
-    dims += ndims[i];
-  }
 }
 
 void ShapeProgram::NoteStructure(const CallValues& traced) {

@@ -73,11 +73,6 @@ class ShapeProgram {
   /// \throws Error(InternalError) for text that no tracer writes.
   static ShapeProgram Parse(std::string_view text, const CallValues& traced);
 
-  /// Reads the results of one call out of `kernel`, `result` and `workspace` lines with sizes in
-  /// place of values.
-  /// \throws Error(InternalError)
-  static void ParseResults(std::string_view text, ResultShapes* results);
-
   /// The results of a call; false if the program is not for such calls, or if its arithmetic fails
   /// (division by zero, overflow, a negative size): then the rule must be asked. The outputs' bank
   /// begins with one value per result, which is not looked at.

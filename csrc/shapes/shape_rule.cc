@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "call/error.h"
+
 namespace graphffi {
 
 ShapeRule::~ShapeRule() {
@@ -19,7 +21,11 @@ void ShapeRule::Infer(const CallValues& values, ResultShapes* results) {
   const std::string answer = Ask(values, num_programs_.load() < kMaxPrograms);
   static constexpr std::string_view kSeparator = "program\n";
   const size_t separator = answer.find(kSeparator);
-  ShapeProgram::ParseResults(std::string_view(answer).substr(0, separator), results);
+  const std::string_view of_call = std::string_view(answer).substr(0, separator);
+  const CallValues none;
+  if (!ShapeProgram::Parse(of_call, none).Run(none, results)) {
+    throw Error("InternalError", "graphffi: a shape rule gave results that no call has");
+  }
   if (separator == std::string::npos) return;
   Keep(ShapeProgram::Parse(std::string_view(answer).substr(separator + kSeparator.size()), values));
 }

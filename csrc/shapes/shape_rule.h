@@ -36,8 +36,9 @@ class ShapeRule {
   virtual MadeKernel Made(int32_t number) = 0;
 
  protected:
-  /// Asks the rule: `result` lines with sizes, then, where it could be traced, a line `program` and
-  /// the program's text. With `trace` false no program is wanted.
+  /// Asks the rule: the call's results as a program of constants, then, where it could be traced, a
+  /// line `program` and the text of the program of calls like it. With `trace` false that is not
+  /// wanted.
   virtual std::string Ask(const CallValues& values, bool trace) = 0;
 
  private:

@@ -38,10 +38,10 @@ def trace_shape_rule(definition: Definition) -> Callable[..., str]:
     The function that is returned takes `(inputs, mutated, attributes, trace)`: the operands that
     are only read, those that are updated, and the attributes, each in signature order. A tensor is
     `(shape, (code, bits, lanes), (device_type, device_id))`; a dtype or device attribute is its
-    tuple. It gives the number of the kernel if it is not the first, a line for each result, one for
-    a workspace of the plan whose size follows a rule, and, if `trace` is true and the rules could
-    be traced, the program. Its attribute `made` gives the factory and the reference of a kernel
-    whose number is none of the candidates'.
+    tuple. It gives the results, the number of the kernel if it is not the first, and the bytes of a
+    workspace whose size follows a rule, as a program of constants; and, if `trace` is true and the
+    rules could be traced, the program of calls like it. Its attribute `made` gives the factory and
+    the reference of a kernel whose number is none of the candidates'.
     """
     name, failures = definition.name, 0
 
@@ -71,7 +71,7 @@ def trace_shape_rule(definition: Definition) -> Callable[..., str]:
                 f"{definition.name}: shape rule: expected sizes and attributes of this call, got "
                 "one that was kept from an earlier call"
             )
-        lines = _result_lines(definition, found)
+        lines = _constant_lines(definition, found)
         if untraced is not None:
             failures += 1
             kernel_log().info(
@@ -109,7 +109,7 @@ def _dtype_of(value: tuple[int, int, int]) -> dtype:
 
 
 def _traced(definition: Definition, operands: Sequence[Any], attributes: Sequence[Any]) -> str:
-    """The results of a call and the program for calls like it."""
+    """The results of a call, and the program of calls like it."""
     rules = trace_rules(definition, operands, attributes, Trace)
     same = [f"same {i}" for i in rules.fixed]
     return "\n".join((f"{rules.results}program", *rules.trace.lines, *same, *rules.lines, ""))
@@ -122,7 +122,7 @@ class TracedRules(Generic[_T]):
     Args:
         trace: What they did.
         found: Their answer.
-        results: Its lines, with the sizes of the call.
+        results: The lines of a program of constants, which gives the results of the call.
         lines: The program's lines behind those of the trace.
         again: Runs them once more with the values of the trace.
     """
@@ -156,10 +156,8 @@ def trace_rules(
         again = functools.partial(_ask, definition, *values)
         try:
             found = trace.run(again)
-            results = _result_lines(definition, found)
-            lines = [*found.kernel_lines, *(_program_line(trace, spec) for spec in found.specs)]
-            if found.workspace is not None:
-                lines.append(f"workspace {trace.number(found.workspace)}")
+            results = _constant_lines(definition, found)
+            lines = _result_lines(found, trace.number)
         except NeedsValuesError as missing:
             if missing.values <= known:
                 raise RuntimeError("a value was kept from an earlier trace") from None
@@ -223,15 +221,16 @@ def _load_attributes(trace: Trace, attributes: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _result_lines(definition: Definition, found: Answer) -> str:
-    lines = [f"{line}\n" for line in found.kernel_lines]
-    lines += [_result_line(definition, i, spec) for i, spec in enumerate(found.specs)]
-    if found.workspace is not None:
-        lines.append(f"workspace {hint_of(found.workspace)}\n")
-    return "".join(lines)
+def _constant_lines(definition: Definition, found: Answer) -> str:
+    """A program whose constants are the sizes of the call."""
+    for i, spec in enumerate(found.specs):
+        _check_result(definition, i, spec)
+    constants = Trace()
+    lines = _result_lines(found, lambda size: constants.number(hint_of(size)))
+    return "".join(f"{line}\n" for line in (*constants.lines, *lines))
 
 
-def _result_line(definition: Definition, i: int, spec: TensorSpec) -> str:
+def _check_result(definition: Definition, i: int, spec: TensorSpec) -> None:
     sizes = [hint_of(size) for size in spec.shape]
     if any(size < 0 for size in sizes):
         raise ValueError(
@@ -239,18 +238,20 @@ def _result_line(definition: Definition, i: int, spec: TensorSpec) -> str:
             f"or more, got {tuple(spec.shape)}"
         )
     check_count(f"{definition.name}: shape rule: result {definition.results[i]!r}", sizes)
-    return f"result {_types(spec)} {_counted(sizes)}\n"
 
 
-def _program_line(trace: Trace, spec: TensorSpec) -> str:
-    return f"result {_types(spec)} {_counted([*map(trace.number, spec.shape)])}"
+def _result_lines(found: Answer, number: Callable[[Any], int]) -> list[str]:
+    """The program's lines that say the answer; `number` gives the number of a size's value."""
+    lines = list(found.kernel_lines)
+    for spec in found.specs:
+        numbers = map(number, spec.shape)
+        lines.append(" ".join(map(str, ("result", *_types(spec), len(spec.shape), *numbers))))
+    if found.workspace is not None:
+        lines.append(f"workspace {number(found.workspace)}")
+    return lines
 
 
-def _types(spec: TensorSpec) -> str:
+def _types(spec: TensorSpec) -> tuple[int, ...]:
     device = Device("cpu" if spec.device is None else spec.device)
     kind = spec.dtype
-    return f"{kind.code} {kind.bits} {kind.lanes} {device.dlpack_type} {device.index}"
-
-
-def _counted(numbers: Sequence[int]) -> str:
-    return " ".join(map(str, (len(numbers), *numbers)))
+    return kind.code, kind.bits, kind.lanes, device.dlpack_type, device.index

@@ -33,7 +33,9 @@ def answer(rule: Any, *shapes: tuple[int, ...], trace: bool = True) -> tuple[lis
     """Sizes of the one result, and the program's lines."""
     text = trace_shape_rule(definition(rule))([tensor(*shape) for shape in shapes], [], [], trace)
     results, _, program = text.partition("program\n")
-    return [int(word) for word in results.split()[7:]], program.splitlines()
+    sizes = run(results.splitlines())
+    assert sizes is not None
+    return sizes, program.splitlines()
 
 
 def run(program: list[str], *shapes: tuple[int, ...]) -> list[int] | None:
@@ -271,7 +273,7 @@ def test_a_rule_that_can_not_be_traced_is_asked_each_time(caplog: Any) -> None:
     ask = trace_shape_rule(definition(rule))
     with caplog.at_level("INFO", "graphffi.kernels"):
         for _ in range(6):
-            assert ask([tensor(2), tensor(2)], [], [], True) == "result 2 32 1 1 0 1 2\n"
+            assert ask([tensor(2), tensor(2)], [], [], True) == "const 2\nresult 2 32 1 1 0 1 0\n"
     assert calls == 6 + 3  # traces were tried three times
     assert len(caplog.messages) == 3
     assert "run in each call, as they can't be traced: RuntimeError('no sym" in caplog.messages[0]
@@ -283,7 +285,8 @@ def test_updated_operands_come_after_the_others() -> None:
         definition(lambda cache, absent, xs: shaped(cache.shape[0], xs[1].shape[0]), schema)
     )
     text = ask([None, [tensor(3), tensor(4)]], [tensor(5)], [], True)
-    assert text == "result 2 32 1 1 0 2 5 4\nprogram\nresult 2 32 1 1 0 2 2 1\n"
+    results = "const 5\nconst 4\nresult 2 32 1 1 0 2 0 1\n"
+    assert text == f"{results}program\nresult 2 32 1 1 0 2 2 1\n"
 
 
 @pytest.mark.parametrize("size", [-1, 1.5, "3", None])

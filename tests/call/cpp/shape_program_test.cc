@@ -106,27 +106,37 @@ TEST(a_workspace_has_the_bytes_that_its_line_says) {
   CHECK(with.Run(call.values, &results));
   CHECK_EQ(results.size(), 1);
   CHECK_EQ(results.workspace_bytes, 15);
-  ShapeProgram::ParseResults("result 2 32 1 1 0 1 3\nworkspace 9\n", &results);
-  CHECK_EQ(results.size(), 1);
-  CHECK_EQ(results.workspace_bytes, 9);
   const ShapeProgram without = ShapeProgram::Parse("result 2 32 1 1 0 1 0\n", call.values);
   CHECK(without.Run(call.values, &results));
   CHECK_EQ(results.workspace_bytes, -1);
 }
 
-TEST(a_program_and_results_have_the_kernel_that_their_line_says) {
+TEST(a_program_has_the_kernel_that_its_line_says) {
   const Call call(3, 5);
   ResultShapes results;
   CHECK_EQ(results.kernel, 0);
   const ShapeProgram with = ShapeProgram::Parse("kernel 2\nresult 2 32 1 1 0 1 0\n", call.values);
   CHECK(with.Run(call.values, &results));
   CHECK_EQ(results.kernel, 2);
-  ShapeProgram::ParseResults("result 2 32 1 1 0 1 3\n", &results);
+  const ShapeProgram without = ShapeProgram::Parse("result 2 32 1 1 0 1 0\n", call.values);
+  CHECK(without.Run(call.values, &results));
   CHECK_EQ(results.kernel, 0);
-  ShapeProgram::ParseResults("kernel 1\nresult 2 32 1 1 0 1 3\nworkspace 9\n", &results);
+}
+
+TEST(constants_are_a_program_of_a_call_without_values) {
+  const CallValues none;
+  ResultShapes results;
+  const auto run = [&](const char* text) {
+    return ShapeProgram::Parse(text, none).Run(none, &results);
+  };
+  CHECK(run("const 3\nconst 9\nkernel 1\nresult 2 32 1 1 0 2 0 0\nworkspace 1\n"));
+  CHECK((Sizes{results[0].shape, results[0].shape + results[0].ndim} == Sizes{3, 3}));
   CHECK_EQ(results.kernel, 1);
-  CHECK_EQ(results.size(), 1);
   CHECK_EQ(results.workspace_bytes, 9);
+  CHECK(run("const 4\nresult 2 32 1 1 0 1 0\n"));
+  CHECK_EQ(results.kernel, 0);
+  CHECK_EQ(results.workspace_bytes, -1);
+  CHECK(!run("const -3\nresult 2 32 1 1 0 1 0\n"));
 }
 
 TEST(conditions_decide_whether_a_program_is_for_a_call) {
@@ -217,11 +227,31 @@ class CountingRule : public ShapeRule {
     ++asked;
     const auto& tensor = *static_cast<const DLTensor*>(values.inputs.values[0].v_ptr);
     const std::string rows = std::to_string(tensor.shape[0]);
-    const std::string answer = "result 2 32 1 1 0 1 " + rows + "\n";
+    const std::string answer = "const " + rows + "\nresult 2 32 1 1 0 1 0\n";
     if (!trace) return answer;
     return answer + "program\nconst " + rows + "\neq 0 2\ntrue 3\nresult 2 32 1 1 0 1 0\n";
   }
 };
+
+class WrongRule : public CountingRule {
+ public:
+  explicit WrongRule(const char* answer) : answer_(answer) {}
+
+ protected:
+  std::string Ask(const CallValues&, bool) override { return answer_; }
+
+ private:
+  const char* answer_;
+};
+
+TEST(results_that_no_rule_gives_are_internal_errors) {
+  for (const char* answer : {"const -1\nresult 2 32 1 1 0 1 0\n", "result 2 32 1 1 0 1 0\n"}) {
+    WrongRule rule(answer);
+    ResultShapes results;
+    const std::string thrown = Thrown<Error>([&] { rule.Infer(Call(7, 2).values, &results); });
+    CHECK(thrown.find("InternalError: graphffi: a shape ") == 0);
+  }
+}
 
 TEST(a_rule_is_asked_once_for_each_way_through_it_up_to_a_limit) {
   CountingRule rule;

@@ -80,10 +80,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     Require(!program.Run(Call(!has_optional, 3).values, &results));
   });
-  Try([&] {
-    ResultShapes results;
-    ShapeProgram::ParseResults(text, &results);
-    Check(results);
-  });
   return 0;
 }
