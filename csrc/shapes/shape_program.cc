@@ -11,28 +11,21 @@
 
 namespace graphffi {
 
-namespace {
-
-std::vector<int32_t> SlotLengths(const Bank& bank) {
-  std::vector<int32_t> lengths;
-  for (int32_t k = 0; k < bank.size; ++k) lengths.push_back(bank.slot(k).count);
-  return lengths;
+ShapeProgram::Lengths::Lengths(const Bank& bank) {
+  for (int32_t k = 0; k < bank.size; ++k) {
+    counts.push_back(bank.slot(k).count);
+    has_lists = has_lists || counts.back() != Slot::kSingle;
+  }
 }
 
-bool IsFlat(const std::vector<int32_t>& lengths) {
-  return std::all_of(lengths.begin(), lengths.end(),
-                     [](int32_t length) { return length == Slot::kSingle; });
-}
-
-bool HasSlotLengths(const Bank& bank, const std::vector<int32_t>& lengths) {
-  if (static_cast<size_t>(bank.size) != lengths.size()) return false;
-  for (size_t i = 0; i < lengths.size(); ++i) {
-    if (lengths[i] != bank.slot(static_cast<int32_t>(i)).count) return false;
+bool ShapeProgram::Lengths::Fit(const Bank& bank) const {
+  if (static_cast<size_t>(bank.size) != counts.size()) return false;
+  if (bank.opt_slots == nullptr && !has_lists) return true;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] != bank.slot(static_cast<int32_t>(i)).count) return false;
   }
   return true;
 }
-
-}  // namespace
 
 void ResultShapes::Reset(int32_t num_results, int32_t num_dims) {
   size_ = num_results;
@@ -112,10 +105,9 @@ ShapeProgram ShapeProgram::Parse(std::string_view text, const CallValues& traced
 
 void ShapeProgram::NoteStructure(const CallValues& traced) {
   int32_t num_loaded = 0;
-  structure_ = {SlotLengths(traced.inputs), SlotLengths(traced.outputs),
-                SlotLengths(traced.attributes), false};
-  structure_.is_flat =
-      IsFlat(structure_.inputs) && IsFlat(structure_.outputs) && IsFlat(structure_.attributes);
+  inputs_ = Lengths(traced.inputs);
+  outputs_ = Lengths(traced.outputs);
+  attribute_slots_ = Lengths(traced.attributes);
   for (const Bank* bank : {&traced.inputs, &traced.outputs}) {
     for (int32_t i = 0; i < bank->num_values(); ++i) {
       const DLTensor* tensor = TensorOf(bank->values[i]);
@@ -202,18 +194,8 @@ bool ShapeProgram::Fill(const int64_t* values, ResultShapes* results) const {
 }
 
 bool ShapeProgram::HasStructure(const CallValues& call) const {
-  const auto size_of = [](const std::vector<int32_t>& lengths) {
-    return static_cast<int32_t>(lengths.size());
-  };
-  if (structure_.is_flat && call.inputs.opt_slots == nullptr && call.outputs.opt_slots == nullptr &&
-      call.attributes.opt_slots == nullptr) {
-    return call.inputs.size == size_of(structure_.inputs) &&
-           call.outputs.size == size_of(structure_.outputs) &&
-           call.attributes.size == size_of(structure_.attributes);
-  }
-  return HasSlotLengths(call.inputs, structure_.inputs) &&
-         HasSlotLengths(call.outputs, structure_.outputs) &&
-         HasSlotLengths(call.attributes, structure_.attributes);
+  return inputs_.Fit(call.inputs) && outputs_.Fit(call.outputs) &&
+         attribute_slots_.Fit(call.attributes);
 }
 
 bool ShapeProgram::Load(const CallValues& call, int64_t* values) const {

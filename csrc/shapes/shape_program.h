@@ -121,9 +121,14 @@ class ShapeProgram {
     DLDevice device;
     std::vector<int32_t> dims;
   };
-  struct Structure {
-    std::vector<int32_t> inputs, outputs, attributes;  // lengths of slots
-    bool is_flat = false;                              // there are no lists
+  /// Those of a bank's slots.
+  struct Lengths {
+    Lengths() = default;
+    explicit Lengths(const Bank& bank);
+    bool Fit(const Bank& bank) const;
+
+    std::vector<int32_t> counts;
+    bool has_lists = false;
   };
 
   bool HasStructure(const CallValues& call) const;
@@ -135,7 +140,7 @@ class ShapeProgram {
   bool Fill(const int64_t* values, ResultShapes* results) const;
 
   friend class ShapeProgramParser;
-  Structure structure_;
+  Lengths inputs_, outputs_, attribute_slots_;
   std::vector<Operand> operands_;
   std::vector<Attribute> attributes_;
   Instructions instructions_;  // behind the values of the call
