@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call/describe_tensor.h"
 
-#include <charconv>
+#include <tvm/ffi/device.h>
 
 #include "call/error.h"
 #include "call/value.h"
@@ -13,28 +13,8 @@ namespace {
 // The runtimes have no names for complex numbers: those of their parts are used.
 constexpr std::string_view kFloat = "float", kComplex = "complex";
 
-struct DeviceType {
-  DLDeviceType type;
-  std::string_view name;
-};
-constexpr DeviceType kDevices[] = {
-    {kDLCPU, "cpu"},
-    {kDLCUDA, "cuda"},
-    {kDLCUDAHost, "cuda_host"},
-    {kDLOpenCL, "opencl"},
-    {kDLVulkan, "vulkan"},
-    {kDLMetal, "metal"},
-    {kDLVPI, "vpi"},
-    {kDLROCM, "rocm"},
-    {kDLROCMHost, "rocm_host"},
-    {kDLExtDev, "ext_dev"},
-    {kDLCUDAManaged, "cuda_managed"},
-    {kDLOneAPI, "oneapi"},
-    {kDLWebGPU, "webgpu"},
-    {kDLHexagon, "hexagon"},
-    {kDLMAIA, "maia"},
-    {kDLTrn, "trn"},
-};
+using tvm::ffi::detail::DeviceName;
+using tvm::ffi::detail::kDeviceNames;
 
 [[noreturn]] void FailOnDevice(std::string_view name) {
   if (name.substr(0, name.find(':')) == "meta") {  // which torch has
@@ -42,8 +22,9 @@ constexpr DeviceType kDevices[] = {
                 "graphffi: device: expected one with memory, got " + std::string(name));
   }
   std::string known;
-  for (const DeviceType& entry : kDevices)
+  for (const DeviceName& entry : kDeviceNames) {
     known += (known.empty() ? "" : ", ") + std::string(entry.name);
+  }
   throw Error("ValueError", "graphffi: device: expected 'type' or 'type:index', got '" +
                                 std::string(name) + "'; known types: " + known);
 }
@@ -85,24 +66,12 @@ DLDataType DTypeFromName(std::string_view name) {
 }
 
 DLDevice DeviceFromName(std::string_view name) {
-  const size_t colon = name.find(':');
-  const std::string_view type = name.substr(0, colon);
-  int32_t index = 0;
-  if (colon != std::string_view::npos) {
-    const char* first = name.data() + colon + 1;
-    const char* last = name.data() + name.size();
-    const auto parsed = std::from_chars(first, last, index);
-    const bool is_number = parsed.ec == std::errc() && parsed.ptr == last && *first != '-';
-    if (!is_number) FailOnDevice(name);
-  }
-  for (const DeviceType& entry : kDevices) {
-    if (entry.name == type) return {entry.type, index};
-  }
+  if (const auto device = tvm::ffi::detail::ParseDevice(name)) return *device;
   FailOnDevice(name);
 }
 
 std::string DeviceToName(DLDevice device) {
-  for (const DeviceType& entry : kDevices) {
+  for (const DeviceName& entry : kDeviceNames) {
     if (entry.type != device.device_type) continue;
     std::string name(entry.name);
     if (device.device_type == kDLCPU && device.device_id == 0) return name;

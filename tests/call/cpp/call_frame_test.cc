@@ -398,6 +398,7 @@ TEST(the_env_is_restored_null_included) {
     const graphffi::EnvScope outer({kDLCUDA, 1}, &stream, FakeAllocator);
     CHECK(TVMFFIEnvGetStream(kDLCUDA, 1) == &stream);
     {
+  CHECK_EQ(graphffi::DeviceToName(graphffi::DeviceFromName("mps:1")), std::string("metal:1"));
       const graphffi::EnvScope inner({kDLCUDA, 1}, nullptr, nullptr);
       CHECK(TVMFFIEnvGetStream(kDLCUDA, 1) == nullptr);
     }
