@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call/call_frame.h"
 
+#include <tvm/ffi/container/tensor_detail.h>
 #include <tvm/ffi/extra/c_env_api.h>
 
 #include <climits>
@@ -167,19 +168,8 @@ std::optional<int64_t> Read(const Plan::Size& size, const DLTensor& tensor) {
                   " for the plan, got " + (opt_tensor ? DescribeTensor(*opt_tensor) : "no tensor"));
 }
 
-std::string Formula(Arithmetic operation, const TVMFFIAny& a, const TVMFFIAny& b) {
-  const std::string left = std::to_string(a.v_int64), right = std::to_string(b.v_int64);
-  switch (operation) {
-    case Arithmetic::kAdd:
-      return left + " + " + right;
-    case Arithmetic::kSub:
-      return left + " - " + right;
-    case Arithmetic::kMul:
-      return left + " * " + right;
-    default:
-      return left + (operation == Arithmetic::kMod ? " % " : " // ") + right;
-  }
-}
+/// Of the operations that can fail, in the order of Arithmetic.
+constexpr const char* kSigns[] = {" + ", " - ", " * ", " // ", " % "};
 
 }  // namespace
 
@@ -207,7 +197,9 @@ void CallFrame::Combine(Arithmetic operation) {
   }
   int64_t value = 0;
   if (!Compute(operation, a.v_int64, b.v_int64, &value)) {
-    throw PlanError("ValueError", "expected an int of 64 bits, got " + Formula(operation, a, b));
+    throw PlanError("ValueError", "expected an int of 64 bits, got " + std::to_string(a.v_int64) +
+                                      kSigns[static_cast<size_t>(operation)] +
+                                      std::to_string(b.v_int64));
   }
   args_[--size_ - 1] = ToAny(value);
 }
@@ -279,17 +271,7 @@ int PlacedFrame::SettleFailed(int rc, TVMFFIAny* result) {
   return rc;
 }
 
-bool IsCompact(const DLTensor& tensor) {
-  if (tensor.strides == nullptr) return true;
-  int64_t stride = 1;
-  bool is_compact = true;
-  for (int32_t i = tensor.ndim - 1; i >= 0; --i) {
-    if (tensor.shape[i] == 0) return true;
-    is_compact = is_compact && (tensor.shape[i] == 1 || tensor.strides[i] == stride);
-    stride *= tensor.shape[i];
-  }
-  return is_compact;
-}
+bool IsCompact(const DLTensor& tensor) { return tvm::ffi::IsContiguous(tensor); }
 
 int CallFrame::Call(const Kernel& kernel, TVMFFIAny* result) {
   return Settle(Invoke(kernel, result), result);
