@@ -77,14 +77,10 @@ void CheckGivenBack(const Results& results, const TVMFFIAny* returned, int32_t c
 
 void TakeReturned(const Results& results, const TVMFFIAny& returned) {
   if (results.returns_none) {
-    const TVMFFITypeInfo* opt_type = TVMFFIGetTypeInfo(returned.type_index);
-    const std::string kind = opt_type == nullptr
-                                 ? "something else"
-                                 : std::string(opt_type->type_key.data, opt_type->type_key.size);
     throw Error("TypeError",
                 "result: expected None of a function that a graph calls without an "
                 "op, got " +
-                    kind + "; define an op, or call it outside");
+                    TypeKeyOf(returned.type_index) + "; define an op, or call it outside");
   }
   const auto take = results.is_passed ? &CheckGivenBack : &Store;
   if (returned.type_index != kTVMFFIArray) return take(results, &returned, 1);

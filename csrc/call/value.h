@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -63,6 +64,12 @@ inline std::optional<std::string_view> TextOf(const TVMFFIAny& value) {
     default:
       return std::nullopt;
   }
+}
+
+/// The name of a type, for errors.
+inline std::string TypeKeyOf(int32_t type_index) {
+  const TVMFFITypeInfo* opt_type = TVMFFIGetTypeInfo(type_index);
+  return opt_type == nullptr ? "another value" : std::string(TextOf(opt_type->type_key));
 }
 
 /// The elements of an ffi.Array or List; borrows from it.

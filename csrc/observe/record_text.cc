@@ -185,9 +185,7 @@ void RecordText::AppendObject(const TVMFFIAny& value, const std::string& place, 
     return;
   }
   if (value.type_index != kTVMFFIArray) {
-    const TVMFFITypeInfo* info = TVMFFIGetTypeInfo(value.type_index);
-    const std::string name(info == nullptr ? "unknown" : TextOf(info->type_key));
-    return AppendTagged("object", name, json);
+    return AppendTagged("object", TypeKeyOf(value.type_index), json);
   }
   const Elements elements(value);
   *json += "[";

@@ -9,14 +9,6 @@
 #include "shapes/conditions.h"
 
 namespace graphffi_standalone {
-namespace {
-
-std::string KindOf(const TVMFFIAny& value) {
-  const TVMFFITypeInfo* info = TVMFFIGetTypeInfo(value.type_index);
-  return info == nullptr ? "another value" : std::string(info->type_key.data, info->type_key.size);
-}
-
-}  // namespace
 
 void FailCount(const Method& method, const char* suffix, const std::string& expected,
                const std::string& got) {
@@ -89,7 +81,9 @@ void Operands::Expect(const Operand& operand, const std::string& got, bool is_va
 
 void Operands::Check(const Operand& operand, const TVMFFIAny& arg) {
   const DLTensor* view = graphffi::TensorOf(arg);
-  if (view == nullptr) return Expect(operand, KindOf(arg), /*is_value=*/false);
+  if (view == nullptr) {
+    return Expect(operand, graphffi::TypeKeyOf(arg.type_index), /*is_value=*/false);
+  }
   const bool has_dtype = view->dtype.code == operand.dtype_code &&
                          view->dtype.bits == operand.dtype_bits && view->dtype.lanes == 1;
   if (!has_dtype) return Expect(operand, graphffi::DescribeTensor(*view), /*is_value=*/false);
