@@ -2,7 +2,6 @@
 #include "call/text_lines.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "call/error.h"
 
@@ -30,13 +29,9 @@ void FailInText(std::string_view part, const std::string& expected, const std::s
 
 template <typename T>
 T ReadTextNumber(std::string_view part, std::string_view text) {
-  T value{};
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, value);
-  if (read.ec != std::errc() || read.ptr != end) {
-    FailInText(part, "a number of 64 bits", std::string(text));
-  }
-  return value;
+  const auto number = NumberIn<T>(text);
+  if (!number) FailInText(part, "a number of 64 bits", std::string(text));
+  return *number;
 }
 template int64_t ReadTextNumber(std::string_view part, std::string_view text);
 template double ReadTextNumber(std::string_view part, std::string_view text);

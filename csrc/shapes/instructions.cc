@@ -2,12 +2,12 @@
 #include "shapes/instructions.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "call/error.h"
+#include "call/text_lines.h"
 
 namespace graphffi {
 namespace {
@@ -35,15 +35,11 @@ int64_t ToBits(double value) {
 /// \throws Error(InternalError)
 int64_t ReadConstant(ProgramText* text, bool* is_float) {
   const std::string_view word = text->Word();
-  const char* end = word.data() + word.size();
-  int64_t integer = 0;
-  const auto whole = std::from_chars(word.data(), end, integer);
-  if (!word.empty() && whole.ec == std::errc() && whole.ptr == end) return integer;
-  double real = 0;
-  const auto read = std::from_chars(word.data(), end, real);
-  if (word.empty() || read.ec != std::errc() || read.ptr != end) text->Fail();
+  if (const auto integer = NumberIn<int64_t>(word)) return *integer;
+  const auto real = NumberIn<double>(word);
+  if (!real) text->Fail();
   *is_float = true;
-  return ToBits(real + 0.0);  // -0.0 has the bits of kFailed
+  return ToBits(*real + 0.0);  // -0.0 has the bits of kFailed
 }
 
 /// As Python's. False at a division by zero.
@@ -119,12 +115,9 @@ std::string_view ProgramText::RestOfLine() {
 }
 
 int64_t ProgramText::Number() {
-  const std::string_view word = Word();
-  int64_t number = 0;
-  const char* end = word.data() + word.size();
-  const auto parsed = std::from_chars(word.data(), end, number);
-  if (word.empty() || parsed.ec != std::errc() || parsed.ptr != end) Fail();
-  return number;
+  const auto number = NumberIn<int64_t>(Word());
+  if (!number) Fail();
+  return *number;
 }
 
 int32_t ProgramText::Count() {
@@ -157,11 +150,9 @@ std::string FillPlaces(std::string_view message,
 
 std::optional<std::string> Instructions::Write(std::string_view place,
                                                const int64_t* values) const {
-  int32_t number = -1;
-  const auto read = std::from_chars(place.data(), place.data() + place.size(), number);
-  const bool is_whole = read.ec == std::errc() && read.ptr == place.data() + place.size();
-  if (!is_whole || number < 0 || number >= num_values()) return std::nullopt;
-  return values[number] > kMissing ? std::to_string(values[number]) : "?";
+  const auto number = NumberIn<int32_t>(place);
+  if (!number || *number < 0 || *number >= num_values()) return std::nullopt;
+  return values[*number] > kMissing ? std::to_string(values[*number]) : "?";
 }
 
 double Instructions::ToFloat(int64_t bits) {
