@@ -104,48 +104,42 @@ void LentTensorPool::Put(LentTensor* lent) {
   ++size;
 }
 
-/// 0, or -1 with an error raised.
-int Loans::LetGo(LentTensor* lent) {
-  int rc = 0;
+/// False for a tensor that somebody holds and whose memory ends with the call: it is made empty.
+/// Without `retains`, the framework is not asked to keep the memory.
+bool Loans::LetGo(LentTensor* lent, bool retains) {
   --pool_->size;
   if (lent->IsUnique()) {
     pool_->Put(lent);
-    return rc;
+    return true;
   }
-  void* token = lending_.opt_retain == nullptr ? nullptr : lending_.opt_retain(lent->source_);
+  const bool can_retain = retains && lending_.opt_retain != nullptr;
+  void* token = can_retain ? lending_.opt_retain(lent->source_) : nullptr;
   if (token != nullptr) {
     lent->token_ = token;
     lent->opt_release_ = lending_.opt_release;
   } else {
     lent->Empty();  // the memory is going away
-    rc = SetRaised("RuntimeError", kKeptTensor);
   }
   TVMFFIObjectDecRef(lent);
-  return rc;
+  return token != nullptr;
+}
+
+bool Loans::LetGoEach(bool retains) {
+  bool are_fine = true;
+  while (first_ != nullptr) {
+    LentTensor* lent = std::exchange(first_, first_->next_);
+    are_fine = LetGo(lent, retains) && are_fine;
+  }
+  return are_fine;
 }
 
 int Loans::SettleEach() {
-  int rc = 0;
-  while (first_ != nullptr) {
-    LentTensor* lent = std::exchange(first_, first_->next_);
-    if (LetGo(lent) != 0) rc = -1;
-  }
-  return rc;
+  return LetGoEach(/*retains=*/true) ? 0 : SetRaised("RuntimeError", kKeptTensor);
 }
 
 /// Ends the loans of a call that was not made.
 void Loans::Drop() {
-  if (TakeBack()) return;
-  while (first_ != nullptr) {
-    LentTensor* lent = std::exchange(first_, first_->next_);
-    --pool_->size;
-    if (lent->IsUnique()) {
-      pool_->Put(lent);
-    } else {
-      lent->tensor_.data = nullptr;
-      TVMFFIObjectDecRef(lent);
-    }
-  }
+  if (!TakeBack()) LetGoEach(/*retains=*/false);
 }
 
 }  // namespace graphffi

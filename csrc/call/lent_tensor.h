@@ -176,7 +176,8 @@ class Loans {
     return true;
   }
   int SettleEach();
-  int LetGo(LentTensor* lent);
+  bool LetGo(LentTensor* lent, bool retains);
+  bool LetGoEach(bool retains);
   void Drop();
 
   const Lending& lending_;

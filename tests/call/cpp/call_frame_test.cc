@@ -192,6 +192,24 @@ int KeepAndFail(void*, const TVMFFIAny* args, int32_t, TVMFFIAny*) {
   return -1;
 }
 
+TEST(what_is_kept_of_a_call_that_was_not_made_has_no_elements) {
+  Matrix m;
+  for (const int32_t ndim : {0, 2}) {
+    m.tensor.ndim = ndim;
+    TVMFFIAny lent{};
+    {
+      Loans loans(kRetaining);
+      lent = loans.Lend(&m.tensor);
+      TVMFFIObjectIncRef(lent.v_obj);
+    }
+    CHECK_EQ(retained.load(), 0);
+    const DLTensor* tensor = TVMFFITensorGetDLTensorPtr(lent.v_obj);
+    CHECK(tensor->data == nullptr && tensor->ndim >= 1 && tensor->shape[0] == 0);
+    TVMFFIObjectDecRef(lent.v_obj);
+  }
+  CHECK_EQ(released.load(), 0);
+}
+
 TEST(the_kernels_own_error_wins) {
   Matrix m;
   const Lending lending{};
@@ -380,6 +398,7 @@ TEST(unknown_kernels_and_libraries_are_named) {
 TEST(device_names_go_both_ways) {
   CHECK_EQ(graphffi::DeviceToName(graphffi::DeviceFromName("cuda:3")), std::string("cuda:3"));
   CHECK_EQ(graphffi::DeviceToName(graphffi::DeviceFromName("cpu")), std::string("cpu"));
+  CHECK_EQ(graphffi::DeviceToName(graphffi::DeviceFromName("mps:1")), std::string("metal:1"));
   for (const char* bad : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1 "}) {
     CHECK(Thrown<Error>([&] {
             graphffi::DeviceFromName(bad);
@@ -398,7 +417,6 @@ TEST(the_env_is_restored_null_included) {
     const graphffi::EnvScope outer({kDLCUDA, 1}, &stream, FakeAllocator);
     CHECK(TVMFFIEnvGetStream(kDLCUDA, 1) == &stream);
     {
-  CHECK_EQ(graphffi::DeviceToName(graphffi::DeviceFromName("mps:1")), std::string("metal:1"));
       const graphffi::EnvScope inner({kDLCUDA, 1}, nullptr, nullptr);
       CHECK(TVMFFIEnvGetStream(kDLCUDA, 1) == nullptr);
     }
