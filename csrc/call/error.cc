@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call/error.h"
 
+#include <tvm/ffi/error.h>
+
 #include <algorithm>
 
 #include "call/global_function.h"
@@ -95,13 +97,8 @@ int NameRefusal(int rc, std::string_view subject) {
   std::string named = std::string(subject) + ": " + text;
   if (is_count) named += "; the plan of the call says which values the kernel gets";
   if (wants_owner) named += "; pass pass_owning_tensor=True for such a kernel";
-  const TVMFFIByteArray kind{error.kind().data(), error.kind().size()};
-  const TVMFFIByteArray message{named.data(), named.size()};
-  const TVMFFIByteArray backtrace{error.backtrace().data(), error.backtrace().size()};
-  TVMFFIObjectHandle made = nullptr;
-  if (TVMFFIErrorCreate(&kind, &message, &backtrace, &made) != 0) return SetRaised(error);
-  TVMFFIErrorSetRaised(made);
-  TVMFFIObjectDecRef(made);
+  tvm::ffi::detail::SetSafeCallRaised(
+      tvm::ffi::Error(error.kind(), std::move(named), error.backtrace()));
   return -1;
 }
 
