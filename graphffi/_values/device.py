@@ -28,7 +28,13 @@ _DLPACK_TYPES = {
 }
 _NAMES = {number: name for name, number in _DLPACK_TYPES.items()}
 # Torch's names of devices.
-_ALIASES = {"mps": "metal", "xpu": "oneapi", "privateuseone": "ext_dev", "gpu": "cuda"}
+_ALIASES = {
+    "mps": "metal",
+    "xpu": "oneapi",
+    "privateuseone": "ext_dev",
+    "gpu": "cuda",
+    "wgpu": "webgpu",
+}
 
 
 @dataclass(frozen=True, init=False, repr=False, order=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import gc
 import pickle
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,6 +114,14 @@ def test_device_of_torch() -> None:
     assert Device(torch.device("cuda", 1)) == Device("cuda:1")
     assert Device(torch.device("cpu")) == Device("cpu")
     assert Device(torch.device("privateuseone:1")) == Device("ext_dev:1")
+
+
+def test_devices_have_the_names_of_the_headers() -> None:
+    header = Path(__file__).parents[2] / "csrc/include/tvm/ffi/device.h"
+    first: dict[str, str] = {}
+    for name, kind in re.findall(r'\{"(\w+)", (kDL\w+)\}', header.read_text()):
+        assert Device(name).type == first.setdefault(kind, name)
+    assert len(first) > 10
 
 
 @pytest.mark.parametrize("value", ["", "cdua", "cuda:", "cuda:x", "cuda:-1", "cuda:1:2", (77, 0)])
