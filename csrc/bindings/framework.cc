@@ -127,6 +127,12 @@ bool IsMaskedArray(PyTypeObject* type) {
   return HasBase(type, "numpy.ma", "MaskedArray") || HasBase(type, "numpy.ma.core", "MaskedArray");
 }
 
+/// True for scalars of NumPy that float() takes, but that are no real numbers.
+bool IsNumpyWithoutNumber(PyTypeObject* type) {
+  return HasBase(type, "numpy", "complexfloating") || HasBase(type, "numpy", "datetime64") ||
+         HasBase(type, "numpy", "timedelta64") || HasBase(type, "numpy", "void");
+}
+
 /// Protocols that count more than that a type is derived from int, str or another one of Python's.
 ArgumentKind ProtocolKind(PyTypeObject* type) {
   return FirstKind(type, {{"__chandle__", ArgumentKind::kForeignObject},
@@ -162,8 +168,7 @@ ArgumentKind ForeignKind(PyTypeObject* type) {
   }
   const PyNumberMethods* number = type->tp_as_number;
   if (number != nullptr && number->nb_index != nullptr) return ArgumentKind::kIndex;
-  if (number != nullptr && number->nb_float != nullptr &&
-      !HasBase(type, "numpy", "complexfloating")) {
+  if (number != nullptr && number->nb_float != nullptr && !IsNumpyWithoutNumber(type)) {
     return ArgumentKind::kFloat;
   }
   return type->tp_call != nullptr ? ArgumentKind::kCallable : ArgumentKind::kUnknown;

@@ -123,7 +123,7 @@ def _to_float(value: Any) -> Any:
         return checked_known("float", value)
     if isinstance(value, (bool, str)) or not _is_scalar(value) or not hasattr(value, "__float__"):
         return None
-    if is_numpy_scalar(value) and value.dtype.kind == "c":  # it would lose a part
+    if is_numpy_scalar(value) and value.dtype.char in "FDGmMV":  # complex, times, bytes
         return None
     # Compared first: torch.compile does not catch what float() raises.
     if type(value) is int and not -_MOST <= value <= _MOST:

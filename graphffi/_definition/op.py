@@ -18,7 +18,7 @@ from .._frameworks.framework import framework_of, frameworks, refuse_trace_witho
 from .._kernels.add_factory import FactoriesOfOp
 from .._kernels.choice import explain_choice
 from .._kernels.kernel import complete_kernel, forget_function, named_kernel
-from .._kernels.library import renew_library_of
+from .._kernels.library import use_library_of
 from .._kernels.op_kernel import OpKernel, call_device, checked_device, checked_dtypes, checked_when
 from .._rules.op_rules import RulesOfOp
 from .._tuning.tuning import tuned
@@ -323,7 +323,7 @@ def _add_kernel(op: Op, kernel: OpKernel, override: bool) -> None:
         kernels[kernels.index(known)] = kernel
     extended = dataclasses.replace(definition, kernels=tuple(kernels))
     check_replacement(op, extended)
-    renew_library_of(kernel.reference)
+    use_library_of(op.name, kernel.reference, renews=override)
     kernel.install()
     replace_definition(op, extended)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .._frameworks.framework import announce_op
 from .._kernels.factory_store import prebuilt_digest
-from .._kernels.library import library_hash, renew_library_of, split_reference, when_renewed
+from .._kernels.library import library_hash, split_reference, use_library_of, when_renewed
 from .._tuning.tuning import changing, take_tuning
 from .op import Op, check_replacement, define_anew, lock, ops, replace_definition
 
@@ -33,7 +33,7 @@ def register_op(definition: Definition, *, override: bool) -> Op:
     with lock:
         existing = ops.get(name)
         if existing is None:
-            return _add(definition)
+            return _add(definition, override)
         if not _is_same(existing, definition):
             if not override:
                 raise ValueError(
@@ -43,7 +43,7 @@ def register_op(definition: Definition, *, override: bool) -> Op:
                     "name, or pass override=True to replace it"
                 )
             check_replacement(existing, definition)
-            _renew_libraries(definition)
+            _use_libraries(definition, renews=True)
             _install(definition)
             define_anew(existing, definition)
         elif override:
@@ -65,8 +65,8 @@ def _is_same(op: Op, definition: Definition) -> bool:
     return all(a.handle == b.handle for a, b in kernels)
 
 
-def _add(definition: Definition) -> Op:
-    _renew_libraries(definition)
+def _add(definition: Definition, override: bool) -> Op:
+    _use_libraries(definition, renews=override)
     op = Op(definition)
     announce_op(op)
     _install(definition)
@@ -74,9 +74,9 @@ def _add(definition: Definition) -> Op:
     return op
 
 
-def _renew_libraries(definition: Definition) -> None:
+def _use_libraries(definition: Definition, *, renews: bool) -> None:
     for kernel in definition.kernels:
-        renew_library_of(kernel.reference)
+        use_library_of(definition.name, kernel.reference, renews=renews)
 
 
 def _install(definition: Definition) -> None:

@@ -123,11 +123,18 @@ def renew_library(library: str) -> None:
         listener(library, is_new)
 
 
-def renew_library_of(reference: str) -> None:
-    """The same for a kernel's library, if the kernel's reference names it by an absolute path."""
+def use_library_of(subject: str, reference: str, *, renews: bool) -> None:
+    """Checks that a kernel's library is the file in use, or makes its absolute path mean that.
+
+    Raises:
+        RuntimeError: As `renew_library` if it is to be renewed, else as `find_library_in_use`.
+    """
     library, _ = split_reference(reference)
     if library.startswith("/"):
-        renew_library(library)
+        if renews:
+            renew_library(library)
+        else:
+            find_library_in_use(subject, library)
 
 
 def when_renewed(listener: Callable[[str, bool], None]) -> None:

@@ -14,7 +14,7 @@ from .._values.describe import describe
 from .._values.module import load_module
 from .kernel import complete_kernel
 from .kernel_signature import check_kernel
-from .library import renew_library_of
+from .library import use_library_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ def made_kernel(definition: Interface, kernel: OpKernel) -> OpKernel:
     def complete(returned: Any) -> OpKernel:
         made = _of_returned(definition, kernel, returned)
         check_kernel(definition, made)
-        renew_library_of(made.reference)
+        use_library_of(definition.name, made.reference, renews=True)
         made.install()
         _core.resolve_kernel(made.reference)
         return made

@@ -301,6 +301,25 @@ def test_an_op_of_a_rebuilt_library_is_replaced_by_name(
     assert values(graphffi.call_tvm_ffi(reference, x, out=graphffi.like(x))) == [2]
 
 
+def test_another_op_does_not_replace_the_kernels_of_a_rebuilt_library(
+    arrays: Any, builds: list[str], library: Path
+) -> None:
+    name, reference = f"first_{arrays.name}", f"{library}::fill"
+    op, other = define(name, reference), define(f"other_{arrays.name}", filling(7))
+    x = arrays.make([0])
+    assert values(op(x)) == [1]
+    build(builds[2], library)
+    refused = "expected the file in use, got a newer one; load it with graphffi.load_module, or"
+    with pytest.raises(RuntimeError, match=f"second_{arrays.name}: cannot load .*{refused}"):
+        define(f"second_{arrays.name}", reference)
+    with pytest.raises(RuntimeError, match=f"other_{arrays.name}: cannot load .*{refused}"):
+        other.add_kernel(reference, name="more")
+    assert values(op(x)) == [1]
+    assert values(other(x)) == [7]
+    assert values(define(f"second_{arrays.name}", reference, override=True)(x)) == [2]
+    assert values(op(x)) == [2]
+
+
 def test_a_rebuilt_library_that_is_loaded_replaces_the_kernels_of_its_ops(
     arrays: Any, builds: list[str], library: Path
 ) -> None:

@@ -181,9 +181,21 @@ template <typename T>
 struct IntegralTraits : PODTraits<T, TypeTraits<T>, kTVMFFIInt> {
   static void Write(T value, TVMFFIAny* out) { out->v_int64 = static_cast<int64_t>(value); }
   static T Read(const TVMFFIAny* source) { return static_cast<T>(source->v_int64); }
+  /// False for an int that would be cut. One of 64 bits may stand for an unsigned one.
+  static bool Fits(const TVMFFIAny* source) {
+    return static_cast<int64_t>(Read(source)) == source->v_int64;
+  }
+  static bool CheckAnyStrict(const TVMFFIAny* source) {
+    return source->type_index == kTVMFFIInt && Fits(source);
+  }
   static std::optional<T> TryCastFromAnyView(const TVMFFIAny* source) {
-    if (source->type_index == kTVMFFIInt || source->type_index == kTVMFFIBool) return Read(source);
-    return std::nullopt;
+    const bool is_int = source->type_index == kTVMFFIInt || source->type_index == kTVMFFIBool;
+    return is_int && Fits(source) ? std::optional<T>(Read(source)) : std::nullopt;
+  }
+  static std::string GetMismatchTypeInfo(const TVMFFIAny* source) {
+    if (source->type_index != kTVMFFIInt) return TypeTraitsBase::GetMismatchTypeInfo(source);
+    return std::to_string(source->v_int64) + ", which " + std::to_string(8 * sizeof(T)) +
+           " bits do not hold";
   }
   static std::string TypeStr() { return StaticTypeKey::kTVMFFIInt; }
   static std::string TypeSchema() { return SimpleSchema("int"); }
