@@ -5,6 +5,7 @@
 
 #include <tvm/ffi/c_api.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "call/arithmetic.h"
@@ -140,6 +141,17 @@ inline void FillCompactStrides(const int64_t* shape, int64_t ndim, int64_t* stri
   for (int64_t i = ndim - 1; i >= 0; --i) {
     strides[i] = stride;
     stride *= shape[i] == 0 ? 1 : shape[i];
+  }
+}
+
+/// Writes the shape of `tensor` to `dims`, which has room for 2 * ndim, then its strides, or
+/// compact ones where it has none.
+inline void CopyDims(const DLTensor& tensor, int64_t* dims) {
+  int64_t* strides = std::copy_n(tensor.shape, tensor.ndim, dims);
+  if (tensor.strides != nullptr) {
+    std::copy_n(tensor.strides, tensor.ndim, strides);
+  } else {
+    FillCompactStrides(tensor.shape, tensor.ndim, strides);
   }
 }
 

@@ -63,12 +63,7 @@ void LentTensor::CopyAnyDims() {
     if (dims == nullptr) throw std::bad_alloc();
     opt_own_dims_ = dims;
   }
-  for (size_t i = 0; i < ndim; ++i) dims[i] = tensor_.shape[i];
-  if (tensor_.strides != nullptr) {
-    for (size_t i = 0; i < ndim; ++i) dims[ndim + i] = tensor_.strides[i];
-  } else {
-    FillCompactStrides(dims, tensor_.ndim, dims + ndim);
-  }
+  graphffi::CopyDims(tensor_, dims);
   tensor_.shape = dims;
   tensor_.strides = dims + ndim;
 }

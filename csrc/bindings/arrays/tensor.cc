@@ -80,12 +80,7 @@ OwnBlock* MakeBlock(const DLTensor& source) {
   managed.dl_tensor = source;
   managed.dl_tensor.shape = block->dims;
   managed.dl_tensor.strides = block->dims + ndim;
-  for (size_t i = 0; i < ndim; ++i) block->dims[i] = source.shape[i];
-  if (source.strides != nullptr) {
-    for (size_t i = 0; i < ndim; ++i) block->dims[ndim + i] = source.strides[i];
-  } else {
-    FillCompactStrides(source.shape, source.ndim, block->dims + ndim);
-  }
+  CopyDims(source, block->dims);
   return block;
 }
 

@@ -97,7 +97,7 @@ void Take(const TVMFFIAny& value, const ExternResult& result, const std::string&
   const auto shares = [&](const DLTensor* other) { return Overlap(view, *other); };
   Tensor* tensor = std::any_of(others->begin(), others->end(), shares)
                        ? CompactCopy(view)
-                       : Tensor::View(DataOf(view), Layout::Of(view), value.v_obj);
+                       : Tensor::View(DataOf(view), view, value.v_obj);
   others->push_back(&tensor->view());
   *result.opt_new = static_cast<AtenTensorHandle>(tensor->handle());
 }

@@ -26,17 +26,16 @@ int32_t LaidOut(AtenTensorHandle tensor, std::initializer_list<int64_t> sizes,
                 AtenTensorHandle* opt_copy) {
   return Guard([&] {
     const DLTensor& view = ViewOf(tensor);
-    const Layout wanted{static_cast<int32_t>(sizes.size()), sizes.begin(), strides.begin(),
-                        view.dtype, view.device};
+    DLTensor wanted = view;
+    wanted.ndim = static_cast<int32_t>(sizes.size());
+    wanted.shape = const_cast<int64_t*>(sizes.begin());
+    wanted.strides = const_cast<int64_t*>(strides.begin());
     if (!std::equal(sizes.begin(), sizes.end(), view.shape, view.shape + view.ndim)) {
-      DLTensor expected = view;
-      expected.ndim = wanted.ndim;
-      expected.shape = const_cast<int64_t*>(wanted.shape);
       throw graphffi::Error("ValueError", std::string(op) + ": result: expected " +
-                                              graphffi::DescribeTensor(expected) + ", got " +
+                                              graphffi::DescribeTensor(wanted) + ", got " +
                                               graphffi::DescribeTensor(view));
     }
-    if (HasStrides(view, wanted.opt_strides)) return;
+    if (HasStrides(view, wanted.strides)) return;
     *opt_copy = static_cast<AtenTensorHandle>(CopyAs(wanted, view)->handle());
   });
 }

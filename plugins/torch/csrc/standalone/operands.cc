@@ -168,8 +168,9 @@ void Operands::Take(const Operand& operand, const TVMFFIAny& arg) {
     taken_.Add(arg.v_obj);
   } else {
     const bool is_owned = arg.type_index == kTVMFFITensor;
-    const Layout layout{view.ndim, view.shape, nullptr, view.dtype, view.device};
-    Tensor* own = Tensor::View(DataOf(view), layout, is_owned ? arg.v_obj : nullptr);
+    DLTensor compact = view;
+    compact.strides = nullptr;
+    Tensor* own = Tensor::View(DataOf(view), compact, is_owned ? arg.v_obj : nullptr);
     taken_.Add(own->handle());
     if (!is_owned) {
       TVMFFIObjectIncRef(own->handle());

@@ -22,14 +22,6 @@ void Learn(const Method& method, int32_t i, TVMFFIObjectHandle result) {
   }
 }
 
-bool IsCompact(const Layout& layout) {
-  DLTensor tensor{};
-  tensor.ndim = layout.ndim;
-  tensor.shape = const_cast<int64_t*>(layout.shape);
-  tensor.strides = const_cast<int64_t*>(layout.opt_strides);
-  return graphffi::IsCompact(tensor);
-}
-
 /// True if a result shares no memory with those before it.
 bool IsApart(int32_t i, const BoundedList<ObjectRef>& results) {
   const DLTensor& view = *TVMFFITensorGetDLTensorPtr(results[i].get());
@@ -41,10 +33,10 @@ bool IsApart(int32_t i, const BoundedList<ObjectRef>& results) {
 
 }  // namespace
 
-Tensor* HostResults::OptTake(int32_t, const Layout& layout) {
-  if (!has_allocator_ || !IsCompact(layout)) return nullptr;
-  const ObjectRef taken(AllocateInEnv(layout));
-  return Tensor::View(DataOf(*TVMFFITensorGetDLTensorPtr(taken.get())), layout, taken.get());
+Tensor* HostResults::OptTake(int32_t, const DLTensor& prototype) {
+  if (!has_allocator_ || !graphffi::IsCompact(prototype)) return nullptr;
+  const ObjectRef taken(AllocateInEnv(prototype));
+  return Tensor::View(DataOf(*TVMFFITensorGetDLTensorPtr(taken.get())), prototype, taken.get());
 }
 
 void HostResults::Finish(int32_t i, BoundedList<ObjectRef>* results, const Operands& operands) {
@@ -64,7 +56,7 @@ void HostResults::Finish(int32_t i, BoundedList<ObjectRef>* results, const Opera
 
 ObjectRef HostResults::Copy(const DLTensor& from) const {
   if (!has_allocator_) return ObjectRef(CompactCopy(from)->handle());
-  ObjectRef copy(AllocateInEnv(Layout::Of(from)));
+  ObjectRef copy(AllocateInEnv(from));
   CopyElements(from, *TVMFFITensorGetDLTensorPtr(copy.get()));
   return copy;
 }
@@ -108,10 +100,10 @@ void Destinations::CheckMemory(int32_t i, const Operands& operands) const {
   }
 }
 
-Tensor* Destinations::OptTake(int32_t i, const Layout& layout) {
+Tensor* Destinations::OptTake(int32_t i, const DLTensor& prototype) {
   const DLTensor& destination = *tensors_[i];
-  if (layout.SpanBytes() != Layout::Of(destination).SpanBytes()) return nullptr;
-  return Tensor::View(DataOf(destination), layout, nullptr);
+  if (SpanBytes(prototype) != SpanBytes(destination)) return nullptr;
+  return Tensor::View(DataOf(destination), prototype, nullptr);
 }
 
 void Destinations::Fill(const BoundedList<ObjectRef>& results) const {

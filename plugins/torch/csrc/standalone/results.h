@@ -19,7 +19,7 @@ class HostResults : public ResultMemory {
   HostResults(const Method& method, bool has_allocator)
       : method_(method), has_allocator_(has_allocator) {}
 
-  Tensor* OptTake(int32_t i, const Layout& layout) override;
+  Tensor* OptTake(int32_t i, const DLTensor& prototype) override;
   /// Makes result `i` what the caller gets: compact, in memory that outlives the call and belongs
   /// to nobody else, such as an operand's owner or a result before. Learns which allocation it was.
   /// \throws Error
@@ -41,7 +41,7 @@ class Destinations : public ResultMemory {
   Destinations(const Method& method, const char* suffix, const TVMFFIAny* args,
                const Operands& operands);
 
-  Tensor* OptTake(int32_t i, const Layout& layout) override;
+  Tensor* OptTake(int32_t i, const DLTensor& prototype) override;
   /// Puts those results there that are not yet, and learns which allocation each one was.
   void Fill(const BoundedList<ObjectRef>& results) const;
 

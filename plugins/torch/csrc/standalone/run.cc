@@ -59,15 +59,15 @@ Run::~Run() {
   delete std::exchange(error_, opt_outer_error_);
 }
 
-Tensor* Run::Allocate(const Layout& layout) {
+Tensor* Run::Allocate(const DLTensor& prototype) {
   Run* run = current_;
-  if (run == nullptr) return Tensor::Allocate(layout);
+  if (run == nullptr) return Tensor::Allocate(prototype);
   const int32_t ordinal = run->num_allocated_++;
   Tensor* tensor = nullptr;
   for (int32_t i = 0; i < run->ordinals_.size() && tensor == nullptr; ++i) {
-    if (run->ordinals_[i] == ordinal) tensor = run->memory_->OptTake(i, layout);
+    if (run->ordinals_[i] == ordinal) tensor = run->memory_->OptTake(i, prototype);
   }
-  if (tensor == nullptr) tensor = Tensor::Allocate(layout);
+  if (tensor == nullptr) tensor = Tensor::Allocate(prototype);
   tensor->set_ordinal(ordinal);
   return tensor;
 }

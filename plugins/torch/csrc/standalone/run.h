@@ -15,9 +15,9 @@ namespace graphffi_standalone {
 /// Gives memory to results as a run makes them.
 class ResultMemory {
  public:
-  /// *New reference* to a tensor like `layout` in the place of result `i`; NULL if that does not
+  /// *New reference* to a tensor like `prototype` in the place of result `i`; NULL if that does not
   /// take it. \throws Error of an allocator
-  virtual Tensor* OptTake(int32_t i, const Layout& layout) = 0;
+  virtual Tensor* OptTake(int32_t i, const DLTensor& prototype) = 0;
 
  protected:
   ~ResultMemory() = default;
@@ -33,9 +33,9 @@ class Run {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  /// *New reference* to a tensor for the run of this thread: in the memory of the result that it
-  /// became last time. \throws Error(MemoryError), or of an allocator
-  static Tensor* Allocate(const Layout& layout);
+  /// *New reference* to a tensor like `prototype` for the run of this thread: in the memory of the
+  /// result that it became last time. \throws Error(MemoryError), or of an allocator
+  static Tensor* Allocate(const DLTensor& prototype);
 
   /// Keeps an error until the run ends: generated code carries none. Returns 1, as its calls do.
   static int32_t Fail(graphffi::Error error);

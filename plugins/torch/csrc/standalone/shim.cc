@@ -8,17 +8,7 @@
 #include "call/value.h"
 #include "run.h"
 
-using graphffi_standalone::ClearElements;
-using graphffi_standalone::CompactCopy;
-using graphffi_standalone::CopyAs;
-using graphffi_standalone::CopyBytes;
-using graphffi_standalone::CopyElements;
-using graphffi_standalone::DataOf;
-using graphffi_standalone::Guard;
-using graphffi_standalone::Layout;
-using graphffi_standalone::Run;
-using graphffi_standalone::Tensor;
-using graphffi_standalone::ViewOf;
+using namespace graphffi_standalone;  // NOLINT: C functions live outside
 
 namespace {
 
@@ -39,12 +29,29 @@ DLDevice DeviceOf(int32_t type, int32_t index) {
   return {static_cast<DLDeviceType>(type), type == kDLCPU ? 0 : index};
 }
 
+/// The prototype of a tensor. Borrows its dimensions.
+DLTensor Like(int64_t ndim, const int64_t* sizes, const int64_t* strides, DLDataType dtype,
+              DLDevice device) {
+  return {nullptr,
+          device,
+          static_cast<int32_t>(ndim),
+          dtype,
+          const_cast<int64_t*>(sizes),
+          const_cast<int64_t*>(strides),
+          0};
+}
+
+int64_t NumElements(const DLTensor& tensor) {
+  int64_t count = 1;
+  for (int32_t i = 0; i < tensor.ndim; ++i) count *= tensor.shape[i];
+  return count;
+}
+
 /// A tensor in the memory of `self`, `offset` bytes behind its first element.
-AtenTensorHandle ViewIn(AtenTensorHandle self, int64_t offset, Layout layout) {
-  layout.device = ViewOf(self).device;
+AtenTensorHandle ViewIn(AtenTensorHandle self, int64_t offset, const DLTensor& prototype) {
   Tensor* opt_own = Tensor::OptOf(self);
   const TVMFFIObjectHandle root = opt_own == nullptr ? self : opt_own->root();
-  return HandleOf(Tensor::View(DataOf(ViewOf(self)) + offset, layout, root));
+  return HandleOf(Tensor::View(DataOf(ViewOf(self)) + offset, prototype, root));
 }
 
 template <typename T>
@@ -60,7 +67,7 @@ AOTITorchError ReadItem(AtenTensorHandle tensor, T* value) {
 template <typename T>
 AOTITorchError MakeItem(T value, int32_t dtype, AtenTensorHandle* result) {
   return Guard([&] {
-    Tensor* tensor = Tensor::Allocate({0, nullptr, nullptr, UnpackDType(dtype)});
+    Tensor* tensor = Tensor::Allocate(Like(0, nullptr, nullptr, UnpackDType(dtype), {kDLCPU, 0}));
     std::memcpy(DataOf(tensor->view()), &value, sizeof(T));
     *result = HandleOf(tensor);
   });
@@ -101,9 +108,7 @@ GRAPHFFI_DTYPE(complex64, kDLComplex, 64)
 GRAPHFFI_DTYPE(complex128, kDLComplex, 128)
 #undef GRAPHFFI_DTYPE
 
-size_t aoti_torch_dtype_element_size(int32_t dtype) {
-  return Layout{0, nullptr, nullptr, UnpackDType(dtype)}.ElementBytes();
-}
+size_t aoti_torch_dtype_element_size(int32_t dtype) { return ElementBytes(UnpackDType(dtype)); }
 
 #define GRAPHFFI_ITEM(name, Type)                                               \
   AOTITorchError aoti_torch_item_##name(AtenTensorHandle tensor, Type* value) { \
@@ -145,25 +150,27 @@ AOTITorchError aoti_torch_new_tensor_handle(AtenTensorHandle tensor, AtenTensorH
 }
 
 AOTITorchError aoti_torch_assign_tensors_out(AtenTensorHandle tensor, AtenTensorHandle* result) {
-  return Guard([&] { *result = ViewIn(tensor, 0, Layout::Of(ViewOf(tensor))); });
+  return Guard([&] { *result = ViewIn(tensor, 0, ViewOf(tensor)); });
 }
 
-#define GRAPHFFI_FACT(name, Type, fact)                                    \
-  AOTITorchError aoti_torch_##name(AtenTensorHandle tensor, Type* value) { \
-    *value = fact;                                                         \
-    return AOTI_TORCH_SUCCESS;                                             \
+#define GRAPHFFI_FACT(name, Type, fact)                                                     \
+  AOTITorchError aoti_torch_##name([[maybe_unused]] AtenTensorHandle tensor, Type* value) { \
+    *value = fact;                                                                          \
+    return AOTI_TORCH_SUCCESS;                                                              \
   }
 GRAPHFFI_FACT(get_data_ptr, void*, DataOf(ViewOf(tensor)))
 GRAPHFFI_FACT(get_dim, int64_t, ViewOf(tensor).ndim)
-GRAPHFFI_FACT(get_numel, int64_t, Layout::Of(ViewOf(tensor)).NumElements())
+GRAPHFFI_FACT(get_numel, int64_t, NumElements(ViewOf(tensor)))
 GRAPHFFI_FACT(get_sizes, int64_t*, ViewOf(tensor).shape)
 GRAPHFFI_FACT(get_strides, int64_t*, ViewOf(tensor).strides)
 GRAPHFFI_FACT(get_device_type, int32_t, ViewOf(tensor).device.device_type)
 GRAPHFFI_FACT(get_device_index, int32_t, ViewOf(tensor).device.device_id)
-GRAPHFFI_FACT(get_storage_size, int64_t,
-              static_cast<int64_t>(Layout::Of(ViewOf(tensor)).SpanBytes()))
+GRAPHFFI_FACT(get_storage_size, int64_t, static_cast<int64_t>(SpanBytes(ViewOf(tensor))))
 GRAPHFFI_FACT(is_contiguous, bool, graphffi::IsCompact(ViewOf(tensor)))
 GRAPHFFI_FACT(is_defined, bool, tensor != nullptr)
+GRAPHFFI_FACT(get_layout, int32_t, aoti_torch_layout_strided())
+// Offsets of views are relative to what they are views of.
+GRAPHFFI_FACT(get_storage_offset, int64_t, 0)
 #undef GRAPHFFI_FACT
 
 AOTITorchError aoti_torch_get_size(AtenTensorHandle tensor, int64_t dim, int64_t* size) {
@@ -181,23 +188,12 @@ AOTITorchError aoti_torch_get_dtype(AtenTensorHandle tensor, int32_t* dtype) {
   return AOTI_TORCH_SUCCESS;
 }
 
-AOTITorchError aoti_torch_get_layout(AtenTensorHandle, int32_t* layout) {
-  *layout = aoti_torch_layout_strided();
-  return AOTI_TORCH_SUCCESS;
-}
-
-/// Offsets of views are relative to what they are views of.
-AOTITorchError aoti_torch_get_storage_offset(AtenTensorHandle, int64_t* offset) {
-  *offset = 0;
-  return AOTI_TORCH_SUCCESS;
-}
-
 AOTITorchError aoti_torch_empty_strided(int64_t ndim, const int64_t* sizes, const int64_t* strides,
                                         int32_t dtype, int32_t device_type, int32_t device_index,
                                         AtenTensorHandle* result) {
   return Guard([&] {
-    *result = HandleOf(Run::Allocate({static_cast<int32_t>(ndim), sizes, strides,
-                                      UnpackDType(dtype), DeviceOf(device_type, device_index)}));
+    *result = HandleOf(Run::Allocate(
+        Like(ndim, sizes, strides, UnpackDType(dtype), DeviceOf(device_type, device_index))));
   });
 }
 
@@ -205,8 +201,9 @@ AOTITorchError aoti_torch__reinterpret_tensor(AtenTensorHandle self, int64_t ndi
                                               const int64_t* sizes, const int64_t* strides,
                                               int64_t offset, AtenTensorHandle* result) {
   return Guard([&] {
-    const Layout layout{static_cast<int32_t>(ndim), sizes, strides, ViewOf(self).dtype};
-    *result = ViewIn(self, offset * static_cast<int64_t>(layout.ElementBytes()), layout);
+    const DLTensor& view = ViewOf(self);
+    *result = ViewIn(self, offset * static_cast<int64_t>(ElementBytes(view.dtype)),
+                     Like(ndim, sizes, strides, view.dtype, view.device));
   });
 }
 
@@ -214,8 +211,8 @@ AOTITorchError aoti_torch__alloc_from_pool(AtenTensorHandle self, int64_t offset
                                            int64_t ndim, const int64_t* sizes,
                                            const int64_t* strides, AtenTensorHandle* result) {
   return Guard([&] {
-    const Layout layout{static_cast<int32_t>(ndim), sizes, strides, UnpackDType(dtype)};
-    *result = ViewIn(self, offset, layout);
+    const DLDevice device = ViewOf(self).device;
+    *result = ViewIn(self, offset, Like(ndim, sizes, strides, UnpackDType(dtype), device));
   });
 }
 
@@ -225,10 +222,11 @@ AOTITorchError aoti_torch_create_tensor_from_blob_v2(void* data, int64_t ndim, c
                                                      int32_t device_index, AtenTensorHandle* result,
                                                      int32_t, const uint8_t*, int64_t) {
   return Guard([&] {
-    const Layout layout{static_cast<int32_t>(ndim), sizes, strides, UnpackDType(dtype),
-                        DeviceOf(device_type, device_index)};
-    char* first = static_cast<char*>(data) + offset * static_cast<int64_t>(layout.ElementBytes());
-    *result = HandleOf(Tensor::View(first, layout, nullptr));
+    const DLTensor prototype =
+        Like(ndim, sizes, strides, UnpackDType(dtype), DeviceOf(device_type, device_index));
+    const auto bytes = static_cast<int64_t>(ElementBytes(prototype.dtype));
+    char* first = static_cast<char*>(data) + offset * bytes;
+    *result = HandleOf(Tensor::View(first, prototype, nullptr));
   });
 }
 
@@ -245,13 +243,13 @@ AOTITorchError aoti_torch_clone(AtenTensorHandle self, AtenTensorHandle* result)
 }
 
 AOTITorchError aoti_torch_clone_preserve_strides(AtenTensorHandle self, AtenTensorHandle* result) {
-  return Guard([&] { *result = HandleOf(CopyAs(Layout::Of(ViewOf(self)), ViewOf(self))); });
+  return Guard([&] { *result = HandleOf(CopyAs(ViewOf(self), ViewOf(self))); });
 }
 
 AOTITorchError aoti_torch_copy_(AtenTensorHandle self, AtenTensorHandle source, int32_t) {
   return Guard([&] {
     const DLTensor &to = ViewOf(self), &from = ViewOf(source);
-    if (!graphffi_standalone::AreAlike(from, to)) {
+    if (!AreAlike(from, to)) {
       throw graphffi::Error("InternalError",
                             "graphffi: a graph copies between tensors of other shapes or dtypes");
     }

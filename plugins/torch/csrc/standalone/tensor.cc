@@ -9,6 +9,7 @@
 
 #include "call/call_frame.h"
 #include "call/error.h"
+#include "call/value.h"
 #include "device.h"
 #include "memory.h"
 #include "workspace.h"
@@ -104,38 +105,32 @@ Memory MemoryOf(const DLTensor& tensor) {
     (extent < 0 ? first : last) += extent;
     compact *= tensor.shape[i];
   }
-  const auto bytes = static_cast<int64_t>(Layout::Of(tensor).ElementBytes());
+  const auto bytes = static_cast<int64_t>(ElementBytes(tensor.dtype));
   return {DataOf(tensor) + first * bytes, DataOf(tensor) + (last + 1) * bytes};
 }
 
 }  // namespace
 
-int64_t Layout::NumElements() const {
-  int64_t count = 1;
-  for (int32_t i = 0; i < ndim; ++i) count *= shape[i];
-  return count;
-}
-
-size_t Layout::SpanBytes() const {
+size_t SpanBytes(const DLTensor& tensor) {
   size_t elements = 1, bytes = 0;  // up to the last one, or all
   bool is_too_large = false;
-  for (int32_t i = 0; i < ndim; ++i) {
-    if (shape[i] == 0) return 0;
-    const auto size = static_cast<size_t>(shape[i]);
-    if (opt_strides == nullptr) {
+  for (int32_t i = 0; i < tensor.ndim; ++i) {
+    if (tensor.shape[i] == 0) return 0;
+    const auto size = static_cast<size_t>(tensor.shape[i]);
+    if (tensor.strides == nullptr) {
       is_too_large |= __builtin_mul_overflow(elements, size, &elements);
     } else {
       size_t extent = 0;
-      is_too_large |= __builtin_mul_overflow(size - 1, opt_strides[i], &extent) ||
+      is_too_large |= __builtin_mul_overflow(size - 1, tensor.strides[i], &extent) ||
                       __builtin_add_overflow(elements, extent, &elements);
     }
   }
-  is_too_large |= __builtin_mul_overflow(elements, ElementBytes(), &bytes);
+  is_too_large |= __builtin_mul_overflow(elements, ElementBytes(tensor.dtype), &bytes);
   return is_too_large ? kTooLarge : bytes;
 }
 
-Tensor* Tensor::Make(const Layout& layout, size_t data_bytes) {
-  const auto ndim = static_cast<size_t>(layout.ndim);
+Tensor* Tensor::Make(const DLTensor& prototype, size_t data_bytes) {
+  const auto ndim = static_cast<size_t>(prototype.ndim);
   const size_t header = RoundUp(sizeof(Tensor) + 2 * ndim * sizeof(int64_t));
   const size_t bytes = header + data_bytes;
   Workspace* opt_workspace = Workspace::OptCurrent();
@@ -146,18 +141,13 @@ Tensor* Tensor::Make(const Layout& layout, size_t data_bytes) {
   self->header_.type_index = kTVMFFITensor;
   self->header_.deleter = &Delete;
   auto* dims = reinterpret_cast<int64_t*>(self + 1);
-  std::copy_n(layout.shape, ndim, dims);
-  if (layout.opt_strides != nullptr) {
-    std::copy_n(layout.opt_strides, ndim, dims + ndim);
-  } else {
-    graphffi::FillCompactStrides(dims, layout.ndim, dims + ndim);
-  }
+  graphffi::CopyDims(prototype, dims);
   self->tensor_ = {static_cast<char*>(block) + header,
-                   layout.device,
-                   layout.ndim,
-                   layout.dtype,
+                   prototype.device,
+                   prototype.ndim,
+                   prototype.dtype,
                    dims,
-                   dims + ndim,
+                   dims + prototype.ndim,
                    0};
   self->opt_owner_ = nullptr;
   self->bytes_ = bytes;
@@ -167,18 +157,20 @@ Tensor* Tensor::Make(const Layout& layout, size_t data_bytes) {
   return self;
 }
 
-Tensor* Tensor::Allocate(const Layout& layout) {
-  if (layout.device.device_type == kDLCPU) return Make(layout, layout.SpanBytes());
-  const auto bytes = static_cast<int64_t>(layout.SpanBytes());
-  ObjectRef memory(AllocateInEnv({1, &bytes, nullptr, {kDLUInt, 8, 1}, layout.device}));
-  Tensor* self = Make(layout, 0);
+Tensor* Tensor::Allocate(const DLTensor& prototype) {
+  const size_t span = SpanBytes(prototype);
+  if (prototype.device.device_type == kDLCPU) return Make(prototype, span);
+  auto bytes = static_cast<int64_t>(span);
+  ObjectRef memory(
+      AllocateInEnv({nullptr, prototype.device, 1, {kDLUInt, 8, 1}, &bytes, nullptr, 0}));
+  Tensor* self = Make(prototype, 0);
   self->tensor_.data = DataOf(*TVMFFITensorGetDLTensorPtr(memory.get()));
   self->opt_owner_ = memory.release();
   return self;
 }
 
-Tensor* Tensor::View(void* data, const Layout& layout, TVMFFIObjectHandle opt_owner) {
-  Tensor* self = Make(layout, 0);
+Tensor* Tensor::View(void* data, const DLTensor& prototype, TVMFFIObjectHandle opt_owner) {
+  Tensor* self = Make(prototype, 0);
   if (opt_owner != nullptr) TVMFFIObjectIncRef(opt_owner);
   self->opt_owner_ = opt_owner;
   self->has_memory_ = false;
@@ -205,27 +197,24 @@ void Tensor::Delete(void* handle, int flags) {
   }
 }
 
-TVMFFIObjectHandle AllocateInEnv(const Layout& layout) {
-  DLTensor prototype{};
-  prototype.device = layout.device;
-  prototype.ndim = layout.ndim;
-  prototype.dtype = layout.dtype;
-  prototype.shape = const_cast<int64_t*>(layout.shape);
+TVMFFIObjectHandle AllocateInEnv(const DLTensor& prototype) {
+  DLTensor compact = prototype;
+  compact.data = nullptr;
+  compact.strides = nullptr;
+  compact.byte_offset = 0;
   TVMFFIObjectHandle tensor = nullptr;
-  graphffi::CheckRc(TVMFFIEnvTensorAlloc(&prototype, &tensor));
+  graphffi::CheckRc(TVMFFIEnvTensorAlloc(&compact, &tensor));
   return tensor;
 }
 
 void CopyElements(const DLTensor& from, const DLTensor& to) {
-  const Layout layout = Layout::Of(from);
-  if (layout.NumElements() == 0) return;
-  if (graphffi::IsCompact(from) && graphffi::IsCompact(to)) {
-    return CopyBytes(from, to, static_cast<size_t>(layout.NumElements()) * layout.ElementBytes());
-  }
+  const size_t bytes = graphffi::BytesOf(from);
+  if (bytes == 0) return;
+  if (graphffi::IsCompact(from) && graphffi::IsCompact(to)) return CopyBytes(from, to, bytes);
   const DLDevice device = DeviceOf(from, to);
   const auto copy = [&](const Pieces& pieces) { CopyPieces(device, pieces); };
   ForEachRow(WithStrides(from).view, WithStrides(to).view, 0, DataOf(from), DataOf(to),
-             layout.ElementBytes(), copy);
+             ElementBytes(from.dtype), copy);
   FinishCopy(from, to);
 }
 
@@ -240,8 +229,8 @@ void CopyBytes(const DLTensor& from, const DLTensor& to, size_t bytes) {
 }
 
 void ClearElements(const DLTensor& tensor) {
-  const Layout layout = Layout::Of(tensor);
-  if (layout.NumElements() == 0) return;
+  const size_t bytes = graphffi::BytesOf(tensor);
+  if (bytes == 0) return;
   const auto clear = [&](const Pieces& pieces) {
     if (tensor.device.device_type != kDLCPU) {
       return kOptDeviceKind->clear(tensor.device.device_id, pieces);
@@ -250,14 +239,12 @@ void ClearElements(const DLTensor& tensor) {
       std::memset(pieces.to + i * pieces.written, 0, pieces.bytes);
     }
   };
-  if (graphffi::IsCompact(tensor)) {
-    return clear({1, layout.SpanBytes(), DataOf(tensor), 0, nullptr, 0});
-  }
-  ForEachRow(tensor, tensor, 0, DataOf(tensor), DataOf(tensor), layout.ElementBytes(), clear);
+  if (graphffi::IsCompact(tensor)) return clear({1, bytes, DataOf(tensor), 0, nullptr, 0});
+  ForEachRow(tensor, tensor, 0, DataOf(tensor), DataOf(tensor), ElementBytes(tensor.dtype), clear);
 }
 
-Tensor* CopyAs(const Layout& layout, const DLTensor& tensor) {
-  Tensor* copy = Tensor::Allocate(layout);
+Tensor* CopyAs(const DLTensor& prototype, const DLTensor& tensor) {
+  Tensor* copy = Tensor::Allocate(prototype);
   ObjectRef owner(copy->handle());
   CopyElements(tensor, copy->view());
   owner.release();
@@ -265,7 +252,9 @@ Tensor* CopyAs(const Layout& layout, const DLTensor& tensor) {
 }
 
 Tensor* CompactCopy(const DLTensor& tensor) {
-  return CopyAs({tensor.ndim, tensor.shape, nullptr, tensor.dtype, tensor.device}, tensor);
+  DLTensor compact = tensor;
+  compact.strides = nullptr;
+  return CopyAs(compact, tensor);
 }
 
 bool AreAlike(const DLTensor& a, const DLTensor& b) {

@@ -15,33 +15,22 @@ namespace graphffi_standalone {
 
 using graphffi::ObjectRef;
 
-/// A tensor's layout. Borrows its dimensions.
-struct Layout {
-  int32_t ndim;
-  const int64_t* shape;
-  const int64_t* opt_strides;  ///< NULL: compact
-  DLDataType dtype;
-  DLDevice device = {kDLCPU, 0};
+inline size_t ElementBytes(DLDataType dtype) { return (size_t{dtype.bits} * dtype.lanes + 7) / 8; }
 
-  size_t ElementBytes() const { return (size_t{dtype.bits} * dtype.lanes + 7) / 8; }
-  int64_t NumElements() const;
-  /// From the first element to the end of the last one; kTooLarge for more than there can be.
-  size_t SpanBytes() const;
-  static constexpr size_t kTooLarge = size_t{1} << 62;
+/// From the first element to the end of the last one; kTooLarge for more than there can be.
+size_t SpanBytes(const DLTensor& tensor);
+constexpr size_t kTooLarge = size_t{1} << 62;
 
-  static Layout Of(const DLTensor& tensor) {
-    return {tensor.ndim, tensor.shape, tensor.strides, tensor.dtype, tensor.device};
-  }
-};
-
+/// New tensors are like a `prototype`, of which data and byte_offset are not read; its dimensions
+/// are copied.
 class Tensor {
  public:
   /// *New reference*, with memory of its own: of the env's allocator where that is a GPU's.
   /// \throws Error(MemoryError), or of the allocator
-  static Tensor* Allocate(const Layout& layout);
+  static Tensor* Allocate(const DLTensor& prototype);
   /// *New reference* to memory at `data` that `opt_owner`, of which a reference is kept, owns; or,
   /// without one, that is only lent. \throws Error(MemoryError)
-  static Tensor* View(void* data, const Layout& layout, TVMFFIObjectHandle opt_owner);
+  static Tensor* View(void* data, const DLTensor& prototype, TVMFFIObjectHandle opt_owner);
   /// NULL if another library's code made the tensor.
   static Tensor* OptOf(TVMFFIObjectHandle tensor) {
     auto* header = static_cast<TVMFFIObject*>(tensor);
@@ -61,7 +50,7 @@ class Tensor {
   void set_ordinal(int32_t ordinal) { ordinal_ = ordinal; }
 
  private:
-  static Tensor* Make(const Layout& layout, size_t data_bytes);
+  static Tensor* Make(const DLTensor& prototype, size_t data_bytes);
   static void Delete(void* self, int flags);
 
   // A Tensor object begins with these two.
@@ -76,7 +65,7 @@ class Tensor {
 };
 
 /// *New reference* to a compact tensor of the env's allocator. \throws Error of it
-TVMFFIObjectHandle AllocateInEnv(const Layout& layout);
+TVMFFIObjectHandle AllocateInEnv(const DLTensor& prototype);
 
 /// Copies elements of one dtype and one shape between any strides; the tensors do not overlap. What
 /// a GPU copies is in the order of the env's stream, or there already if it goes to the CPU.
@@ -88,9 +77,9 @@ void CopyBytes(const DLTensor& from, const DLTensor& to, size_t bytes);
 /// Sets all elements to zero.
 void ClearElements(const DLTensor& tensor);
 
-/// *New reference* to a copy whose dimensions are those of the tensor, with strides of its own.
-/// \throws Error(MemoryError), or of the allocator
-Tensor* CopyAs(const Layout& layout, const DLTensor& tensor);
+/// *New reference* to a copy like `prototype`, which has the tensor's dimensions and strides of its
+/// own. \throws Error(MemoryError), or of the allocator
+Tensor* CopyAs(const DLTensor& prototype, const DLTensor& tensor);
 
 /// *New reference* to a compact copy. \throws Error(MemoryError)
 Tensor* CompactCopy(const DLTensor& tensor);

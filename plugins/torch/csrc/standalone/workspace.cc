@@ -22,7 +22,7 @@ Workspace::Workspace(const DLTensor* opt_memory)
     : id_(next_id.fetch_add(1, std::memory_order_relaxed)),
       is_counting_(opt_memory == nullptr),
       opt_begin_(is_counting_ ? nullptr : DataOf(*opt_memory)),
-      capacity_(is_counting_ ? 0 : Layout::Of(*opt_memory).SpanBytes()) {
+      capacity_(is_counting_ ? 0 : SpanBytes(*opt_memory)) {
   const size_t skipped = -reinterpret_cast<uintptr_t>(opt_begin_) % kAlignment;
   opt_begin_ += skipped;
   capacity_ -= skipped < capacity_ ? skipped : capacity_;
