@@ -49,6 +49,7 @@ HOST = r"""
 
 int __tvm_ffi_step(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);
 int __tvm_ffi_double(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);
+int __tvm_ffi_kept(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);
 
 static TVMFFIAny tensor(DLTensor* view) {
   TVMFFIAny any = {0};
@@ -90,6 +91,30 @@ static int is_in_own_memory(TVMFFIAny* args) {
   return is_own;
 }
 
+static const DLTensor* kept;
+
+/* A kernel that keeps its operand, which is only lent. */
+static int keep(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
+  (void)self, (void)num_args, (void)result;
+  TVMFFIObjectIncRef(args[0].v_obj);
+  kept = TVMFFITensorGetDLTensorPtr(args[0].v_obj);
+  return 0;
+}
+
+/* 1 if a call fails whose kernel keeps a number, of which an empty tensor is left. */
+static int is_kept_empty(void) {
+  TVMFFIByteArray name = {"standalone.keep", 15};
+  TVMFFIObjectHandle function;
+  if (TVMFFIFunctionCreate(NULL, &keep, NULL, &function) != 0) return -1;
+  if (TVMFFIFunctionSetGlobal(&name, function, 1) != 0) return -2;
+  TVMFFIObjectDecRef(function);
+  float value = 7;
+  DLTensor view = {&value, {kDLCPU, 0}, 0, {kDLFloat, 32, 1}, NULL, NULL, 0};
+  TVMFFIAny arg = tensor(&view), result = {0};
+  if (__tvm_ffi_kept(NULL, &arg, 1, &result) == 0) return -3;
+  return kept->ndim == 1 && kept->shape[0] == 0 && kept->strides != NULL && kept->data == NULL;
+}
+
 int main(void) {
   float x[32], cache[8] = {0};
   for (int i = 0; i < 32; ++i) x[i] = (float)i / 32;
@@ -108,6 +133,7 @@ int main(void) {
   printf("\n%d ", is_in_own_memory(args));
   TVMFFIEnvSetDLPackManagedTensorAllocator(&allocate, 0, NULL);
   for (int i = 0; i < 3; ++i) printf("%d ", is_in_own_memory(args));
+  printf("\n%d", is_kept_empty());
   return 0;
 }
 """
@@ -140,6 +166,15 @@ class Best(torch.nn.Module):
 class Double(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x * 2
+
+
+class Kept(torch.nn.Module):
+    def __init__(self, keep: Any) -> None:
+        super().__init__()
+        self.keep = keep
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.keep(x)
 
 
 class Products(torch.nn.Module):
@@ -177,7 +212,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     def scale(x: Tensor, by: float) -> Tensor:
         return graphffi.like(x)
 
+    @graphffi.op("standalone::keep", kernel="standalone.keep", plan="x, out")
+    def keep(x: Tensor) -> Tensor:
+        return graphffi.like(x)
+
     graphffi.register_global_func("standalone.top", top)
+    graphffi.register_global_func("standalone.keep", lambda x, out: None)
     model = Model(scale).eval()
     batch = torch.export.Dim("batch", min=1, max=64)
     with torch.no_grad():
@@ -187,6 +227,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
             )
         best = torch.export.export(Best(model), (torch.rand(3, 16),))
         double = torch.export.export(Double(), (torch.rand(2, 16),))
+        kept = torch.export.export(Kept(keep), (torch.rand(()),))
         m, k, n = (torch.export.Dim(name, min=3, max=512) for name in "mkn")
         products = torch.export.export(
             Products(),
@@ -194,7 +235,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
             dynamic_shapes=({0: m, 1: k}, {0: k, 1: n}, {0: n}),
         )
     path = graphffi_torch.to_library(
-        {"step": step, "best": best, "double": double, "products": products},
+        {"step": step, "best": best, "double": double, "kept": kept, "products": products},
         folder / "model.so",
         weights="file",
         externs={"aten.topk": "standalone.top"},
@@ -385,7 +426,7 @@ def test_a_library_needs_the_runtime_and_the_systems_libraries_only(built: Simpl
     names = [line.split()[0] for line in listed.splitlines()]
     methods = [
         f"__tvm_ffi_{form.format(name)}"
-        for name in ("best", "double", "products", "step")
+        for name in ("best", "double", "kept", "products", "step")
         for form in ("{}", "{}_into", "{}_within", "_metadata_{}")
     ]
     others = ["__tvm_ffi_set_memory_limit", "__tvm_ffi_trim_memory"]
@@ -432,7 +473,8 @@ def test_a_program_in_c_runs_a_library(built: SimpleNamespace, tmp_path: Path) -
         *(f"-I{graphffi.cpp.include_path()}", built.path, str(runtime)),
         *(f"-Wl,-rpath,{runtime.parent}:{built.folder}", "-Wl,--allow-shlib-undefined"),
     )
-    error, values, places = read(program).splitlines()
+    error, values, places, is_kept_empty = read(program).splitlines()
+    assert is_kept_empty == "1"
     assert places.split() == ["0", "1", "1", "1"]  # whether results are where the host allocates
     assert error == "step: expected 2 operands, got 1; operands: x, cache"
     record = {**os.environ, "GRAPHFFI_RECORD": str(tmp_path / "record")}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operands.h"
 
+#include <algorithm>
+
 #include "call/call_frame.h"
 #include "call/describe_tensor.h"
 #include "call/error.h"
@@ -206,6 +208,7 @@ bool Operands::TakeEach() {
     are_back = false;
     DLTensor* view = TVMFFITensorGetDLTensorPtr(ref.get());
     view->data = nullptr;
+    view->ndim = std::max(view->ndim, 1);  // one without dimensions has an element
     for (int32_t i = 0; i < view->ndim; ++i) view->shape[i] = 0;
   }
   return are_back;

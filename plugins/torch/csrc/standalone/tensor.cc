@@ -130,8 +130,9 @@ size_t SpanBytes(const DLTensor& tensor) {
 }
 
 Tensor* Tensor::Make(const DLTensor& prototype, size_t data_bytes) {
-  const auto ndim = static_cast<size_t>(prototype.ndim);
-  const size_t header = RoundUp(sizeof(Tensor) + 2 * ndim * sizeof(int64_t));
+  // A tensor without dimensions gets one where it becomes one without elements.
+  const auto room = static_cast<size_t>(std::max(prototype.ndim, 1));
+  const size_t header = RoundUp(sizeof(Tensor) + 2 * room * sizeof(int64_t));
   const size_t bytes = header + data_bytes;
   Workspace* opt_workspace = Workspace::OptCurrent();
   void* block = opt_workspace == nullptr ? TakeMemory(bytes) : opt_workspace->Take(bytes);
