@@ -46,14 +46,8 @@ class PlanFunction {
   }
 
   static int SafeCall(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) noexcept {
-    try {
-      static_cast<const PlanFunction*>(self)->Call(args, num_args);
-      return 0;
-    } catch (const Error& error) {
-      return SetRaised(error);
-    } catch (const std::exception& error) {
-      return SetRaised("InternalError", error.what());
-    }
+    return RaiseErrors("InternalError",
+                       [&] { static_cast<const PlanFunction*>(self)->Call(args, num_args); });
   }
   static void Delete(void* self) { delete static_cast<PlanFunction*>(self); }
 

@@ -61,6 +61,20 @@ int SetRaised(const std::string& kind, const std::string& message);
 /// The same: the very object, where `error` has one.
 int SetRaised(const Error& error);
 
+/// The body of a function of TVM FFI: 0, or -1 with the error raised; `kind` is that of exceptions
+/// that are no Error.
+template <typename Body>
+int RaiseErrors(const char* kind, Body&& body) {
+  try {
+    body();
+    return 0;
+  } catch (const Error& error) {
+    return SetRaised(error);
+  } catch (const std::exception& error) {
+    return SetRaised(kind, error.what());
+  }
+}
+
 /// Text that every consumer can show: XLA's ends at a NUL, Python's must be UTF-8.
 std::string PrintableText(const std::string& text);
 

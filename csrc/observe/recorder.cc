@@ -318,12 +318,7 @@ void Recorder::EndCall(void* token, int rc, const TVMFFIAny& returned) {
 }
 
 int Recorder::StartFor(const char* folder, int32_t level, int64_t limit) {
-  try {
-    Get().Start(Watch::Get(), folder, level, limit);
-    return 0;
-  } catch (const Error& error) {
-    return SetRaised(error);
-  }
+  return RaiseErrors("InternalError", [&] { Get().Start(Watch::Get(), folder, level, limit); });
 }
 
 void Recorder::Stop() {

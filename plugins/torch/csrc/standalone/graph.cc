@@ -23,23 +23,10 @@ namespace graphffi_standalone {
 namespace {
 
 /// For graphs on GPUs, and kernels that allocate: what the host has set, else one of the library's.
-class AllocatorOfCall {
- public:
-  AllocatorOfCall() : AllocatorOfCall(TVMFFIEnvGetDLPackManagedTensorAllocator()) {}
-
-  bool is_host() const { return is_host_; }
-
- private:
-  explicit AllocatorOfCall(DLPackManagedTensorAllocator opt_host)
-      : is_host_(opt_host != nullptr), scope_(Own(), opt_host == nullptr ? Own() : opt_host) {}
-
-  static DLPackManagedTensorAllocator Own() {
-    return kOptDeviceKind == nullptr ? &graphffi::AllocateOnHeap : kOptDeviceKind->allocate;
-  }
-
-  const bool is_host_;
-  graphffi::AllocatorScope scope_;
-};
+DLPackManagedTensorAllocator AllocatorOf(DLPackManagedTensorAllocator opt_host) {
+  if (opt_host != nullptr) return opt_host;
+  return kOptDeviceKind == nullptr ? &graphffi::AllocateOnHeap : kOptDeviceKind->allocate;
+}
 
 /// Adds what the model returns to `results`. \throws graphffi::Error of a kernel or
 /// of the model.
@@ -134,7 +121,7 @@ void CheckWorkspace(const Method& method, const DLTensor& workspace, const Argum
 void RunInto(const Method& method, const char* suffix, const TVMFFIAny* args, int32_t num_args,
              const DLTensor* opt_workspace) {
   CheckProcessorOnce();
-  const AllocatorOfCall allocator;
+  const graphffi::AllocatorScope scope(AllocatorOf(TVMFFIEnvGetDLPackManagedTensorAllocator()));
   const Arguments arguments(method, args, num_args, /*has_results=*/true);
   if (arguments.size() != method.num_operands + method.num_results) {
     FailCount(method, suffix,
@@ -154,29 +141,19 @@ void RunInto(const Method& method, const char* suffix, const TVMFFIAny* args, in
   operands.TakeBack();
 }
 
-/// The body of a function of TVM FFI: 0, or -1 with the error raised.
-template <typename Body>
-int RaiseErrors(Body&& body) {
-  try {
-    body();
-    return 0;
-  } catch (const graphffi::Error& error) {
-    return graphffi::SetRaised(error);
-  } catch (const std::exception& error) {
-    return graphffi::SetRaised("RuntimeError", error.what());
-  }
-}
+constexpr char kModelError[] = "RuntimeError";  // the kind of a model's exceptions
 
 }  // namespace
 
 int RunMethod(const Method& method, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
-  return RaiseErrors([&] {
+  return graphffi::RaiseErrors(kModelError, [&] {
     CheckProcessorOnce();
     const KeptMemory kept;
-    const AllocatorOfCall allocator;
+    const DLPackManagedTensorAllocator opt_host = TVMFFIEnvGetDLPackManagedTensorAllocator();
+    const graphffi::AllocatorScope scope(AllocatorOf(opt_host));
     const Arguments arguments(method, args, num_args, /*has_results=*/false);
     Operands operands(method, arguments.data(), arguments.size());
-    HostResults host(method, allocator.is_host());
+    HostResults host(method, opt_host != nullptr);
     const Run run(method, &host);
     BoundedList<ObjectRef> results(method.num_results);
     RunModel(method, &operands, &results);
@@ -187,11 +164,12 @@ int RunMethod(const Method& method, const TVMFFIAny* args, int32_t num_args, TVM
 }
 
 int DescribeMethod(const char* text, TVMFFIAny* result) {
-  return RaiseErrors([&] { *result = graphffi::ReleaseAny(graphffi::MakeString(text)); });
+  return graphffi::RaiseErrors(kModelError,
+                               [&] { *result = graphffi::ReleaseAny(graphffi::MakeString(text)); });
 }
 
 int RunMethodInto(const Method& method, const TVMFFIAny* args, int32_t num_args) {
-  return RaiseErrors([&] {
+  return graphffi::RaiseErrors(kModelError, [&] {
     const KeptMemory kept;
     RunInto(method, "_into", args, num_args, nullptr);
   });
@@ -199,7 +177,7 @@ int RunMethodInto(const Method& method, const TVMFFIAny* args, int32_t num_args)
 
 int RunMethodWithin(const Method& method, const TVMFFIAny* args, int32_t num_args,
                     TVMFFIAny* result) {
-  return RaiseErrors([&] {
+  return graphffi::RaiseErrors(kModelError, [&] {
     const KeptMemory kept;
     const DLTensor* opt_memory = OptWorkspace(method, args, num_args);
     size_t bytes = 0;
