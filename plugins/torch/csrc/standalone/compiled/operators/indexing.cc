@@ -149,19 +149,11 @@ Sizes ResultDims(int64_t ndim, const std::vector<Index>& indices, size_t num_com
   return dims;
 }
 
-Sizes RowMajorStrides(ffi::TensorView self) {
-  Sizes strides(static_cast<size_t>(self.ndim()), 1);
-  for (int64_t d = self.ndim() - 2; d >= 0; --d) {
-    strides[static_cast<size_t>(d)] = strides[static_cast<size_t>(d + 1)] * self.size(d + 1);
-  }
-  return strides;
-}
-
 Selection::Selection(ffi::TensorView self, const Indices& given) {
   const std::vector<Index> indices = ReadIndices(self, given);
   const Sizes common = BroadcastShape(indices);
   const Sizes dims = ResultDims(self.ndim(), indices, common.size());
-  const Sizes strides = RowMajorStrides(self);
+  const ffi::ShapeView strides = self.strides();
   int64_t count = 1;
   for (int64_t d : dims) {
     shape.push_back(d >= 0 ? self.size(d) : common[static_cast<size_t>(-1 - d)]);
