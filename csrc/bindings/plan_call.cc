@@ -10,6 +10,7 @@
 #include "bindings/define.h"
 #include "bindings/function.h"
 #include "bindings/raised.h"
+#include "call/placed_call.h"
 #include "call/signature.h"
 #include "call/value.h"
 #include "env/allocation.h"
@@ -62,18 +63,12 @@ Env EnvOf(const Arguments& arguments, std::initializer_list<Bank> banks) {
   env.allocator = &AllocateOnHeap;  // where no framework brings one
   if (arguments.opt_env() != nullptr) env = *arguments.opt_env();
   if (env.device.device_type != kDLCPU) return env;
-  for (const Bank& bank : banks) {
-    for (int32_t i = 0; i < bank.size; ++i) {
-      const DLTensor* opt_tensor = graphffi::TensorOf(bank.values[i]);
-      if (opt_tensor == nullptr || opt_tensor->device.device_type == kDLCPU) continue;
-      // The runtime's own tensors name none: whoever calls has set both.
-      env.device = opt_tensor->device;
-      env.stream = TVMFFIEnvGetStream(env.device.device_type, env.device.device_id);
-      if (arguments.opt_env() == nullptr)
-        env.allocator = TVMFFIEnvGetDLPackManagedTensorAllocator();
-      return env;
-    }
-  }
+  const CallPlace place = PlaceOf(banks);
+  if (place.device.device_type == kDLCPU) return env;
+  // The runtime's own tensors name none: whoever calls has set both.
+  env.device = place.device;
+  env.stream = place.stream;
+  if (arguments.opt_env() == nullptr) env.allocator = TVMFFIEnvGetDLPackManagedTensorAllocator();
   return env;
 }
 

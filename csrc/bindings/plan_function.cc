@@ -13,6 +13,7 @@
 #include "call/describe_tensor.h"
 #include "call/error.h"
 #include "call/global_function.h"
+#include "call/placed_call.h"
 #include "call/returned.h"
 #include "call/signature.h"
 #include "call/value.h"
@@ -64,8 +65,6 @@ class PlanFunction {
   void CheckConditions(const TVMFFIAny* args) const;
   void CopyUpdated(const TVMFFIAny* args) const;
   void Run(const CallValues& values) const;
-  /// Of inputs, then outputs. A tensor may be NULL, for None.
-  std::vector<const DLTensor*> Tensors(const TVMFFIAny* args) const;
   /// CopyTensor with a PlanFunction as context.
   static void CopyTo(void* self, const DLTensor& from, const DLTensor& to);
 
@@ -86,19 +85,11 @@ void PlanFunction::Call(const TVMFFIAny* args, int32_t num_args) const {
   values.inputs = {args, nullptr, counts_.inputs};
   values.attributes = {args + attributes(), nullptr, signature_.num_attributes()};
   values.outputs = {args + outputs(), nullptr, counts_.outputs};
-  const DLTensor* opt_tensor = nullptr;
-  for (const Bank& bank : {values.outputs, values.inputs}) {
-    for (int32_t i = 0; i < bank.size && opt_tensor == nullptr; ++i) {
-      opt_tensor = graphffi::TensorOf(bank.values[i]);
-    }
-  }
-  if (opt_tensor != nullptr) values.device = opt_tensor->device;
-  if (values.device.device_type == kDLCPU) {
-    const AllocatorScope env(&AllocateOnHeap, allocator_);
-    return Run(values);
-  }
-  // Whoever calls has set both.
-  values.stream = TVMFFIEnvGetStream(values.device.device_type, values.device.device_id);
+  const CallPlace place = PlaceOf({values.outputs, values.inputs});
+  values.device = place.device;
+  values.stream = place.stream;
+  if (values.device.device_type != kDLCPU) return Run(values);  // whoever calls has set the env
+  const AllocatorScope env(&AllocateOnHeap, allocator_);
   Run(values);
 }
 
@@ -118,15 +109,10 @@ void PlanFunction::CheckArguments(const TVMFFIAny* args, int32_t num_args) const
   }
 }
 
-std::vector<const DLTensor*> PlanFunction::Tensors(const TVMFFIAny* args) const {
-  std::vector<const DLTensor*> tensors;
+void PlanFunction::CheckConditions(const TVMFFIAny* args) const {
+  std::vector<const DLTensor*> tensors;  // NULL for None
   for (int32_t i = 0; i < counts_.inputs; ++i) tensors.push_back(graphffi::TensorOf(args[i]));
   for (int32_t i = outputs(); i < num_args(); ++i) tensors.push_back(graphffi::TensorOf(args[i]));
-  return tensors;
-}
-
-void PlanFunction::CheckConditions(const TVMFFIAny* args) const {
-  const std::vector<const DLTensor*> tensors = Tensors(args);
   const auto broken =
       conditions_->FindBroken(tensors.data(), static_cast<int32_t>(tensors.size()), nullptr);
   if (broken.has_value()) {

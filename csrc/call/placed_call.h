@@ -6,6 +6,7 @@
 #include <tvm/ffi/c_api.h>
 
 #include <cstdint>
+#include <initializer_list>
 
 #include "call/call_frame.h"
 #include "call/layout.h"
@@ -16,10 +17,14 @@ namespace graphffi {
 
 /// Where a kernel works, and what plans may pass of it.
 struct CallPlace {
-  DLDevice device;
+  DLDevice device{kDLCPU, 0};
   void* stream = nullptr;
   TVMFFIAny workspace{};  ///< as of CallValues
 };
+
+/// Of a call with these tensors: the device of the first one that is not on the CPU, and the stream
+/// that this thread's env has for it.
+CallPlace PlaceOf(std::initializer_list<Bank> banks);
 
 /// What such calls share. Made once; immutable.
 struct PlacedCall {
@@ -32,15 +37,17 @@ struct PlacedCall {
   Layout layout;
   int32_t num_inputs;    ///< that the plan picks from
   int32_t num_outputs;   ///< the same
-  int32_t num_values;    ///< these, and constants
+  int32_t num_values;    ///< these, attributes and constants
   int32_t num_returned;  ///< of the outputs: results, not operands that are updated
+  int32_t num_fresh;     ///< as of DeclaredTensors: num_returned, unless the caller changes it
   bool lends;
-  bool is_passed;    ///< the plan passes one of these, so that the kernel fills them
+  bool is_passed;    ///< the plan passes one of the results, so that the kernel fills them
   bool is_filled;    ///< the kernel may return nothing: that, or there are none
   bool needs_frame;  ///< tensors are lent, or the arguments are not just the values in order
 
-  /// Calls the kernel. `values` has room for num_values; tensors are in the layout's places, as
-  /// views in memory that ends with the call. `reference` is the kernel's, for errors.
+  /// Calls the kernel. `values` has room for num_values; tensors and attributes are in the layout's
+  /// places. Tensors that are lent are views in memory that ends with the call. `place` matters for
+  /// calls that need a frame. `reference` is the kernel's, for errors.
   /// \throws Error as CallForResults does
   void Call(const Signature& signature, const Kernel& kernel, const char* reference,
             const CallPlace& place, TVMFFIAny* values) const {

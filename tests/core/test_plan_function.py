@@ -11,6 +11,7 @@ import pytest
 
 import graphffi
 from graphffi.plugin import plan_function
+from tests.core.on_device import OnDevice
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +66,16 @@ def test_an_operand_that_the_kernel_updates_stays_as_it_is() -> None:
 def test_an_absent_operand_is_none() -> None:
     make("o0, i0", (1, 1, 0, 0, 0))(None, zeros(1))
     assert seen[1] is None
+
+
+def test_a_result_on_the_cpu_does_not_hide_an_operand_on_a_gpu() -> None:
+    function = make("o0, i0, int(stream)", (1, 1, 0, 0, 0))
+    operand = OnDevice(2)
+    with graphffi.use_stream("cuda:0", 0x1230):
+        function(operand, zeros(1))
+    stream = seen[2]
+    seen.clear()  # the operand's memory ends with it
+    assert stream == 0x1230
 
 
 def test_conditions_are_checked_before_anything_is_done() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import graphffi
+from tests.core.on_device import OnDevice
 
 
 def saying(*bases: type, **methods: Any) -> type:
@@ -286,37 +287,6 @@ def test_a_value_that_says_itself_is_refused(kernels: graphffi.Module) -> None:
 def test_a_method_that_is_none_does_not_count(kernels: graphffi.Module) -> None:
     cls = type("Passing", (), {"__tvm_ffi_int__": None, "__index__": lambda self: 7})
     assert kernels.echo(cls()) == 7
-
-
-class Managed(ctypes.Structure):
-    """DLPack's DLManagedTensor of one float32 element, and its shape."""
-
-    _fields_ = (
-        ("address", ctypes.c_void_p),
-        ("device", ctypes.c_int32 * 2),
-        ("ndim", ctypes.c_int32),
-        ("dtype", ctypes.c_uint8 * 4),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-        ("offset", ctypes.c_uint64),
-        ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("size", ctypes.c_int64 * 1),
-    )
-
-
-class OnDevice:
-    """A tensor at an address that nobody reads, on a GPU that need not be there."""
-
-    def __init__(self, device: int, index: int = 0) -> None:
-        self.managed = Managed(0x1000, (device, index), 1, (2, 32, 1, 0), size=(1,))
-        self.managed.shape = ctypes.addressof(self.managed) + Managed.size.offset
-
-    def __dlpack__(self, **keywords: Any) -> Any:
-        new = ctypes.pythonapi.PyCapsule_New
-        new.restype = ctypes.py_object
-        new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-        return new(ctypes.addressof(self.managed), b"dltensor", None)
 
 
 class WithStream(OnDevice):

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of kernels: what libgraphffi_torch.so does for graphs that torch runs.
 #include <graphffi_torch/aoti_entry.h>
-#include <tvm/ffi/extra/c_env_api.h>
 
 #include <algorithm>
 #include <memory>
@@ -9,7 +8,7 @@
 #include <vector>
 
 #include "call/call_frame.h"
-#include "call/returned.h"
+#include "call/placed_call.h"
 #include "call/signature.h"
 #include "call/value.h"
 #include "kernels/artifact.h"
@@ -26,14 +25,17 @@ std::string SubjectOf(const GraphffiCallV2& call) {
   return open == std::string::npos ? call.func : digest.substr(0, open);
 }
 
-/// The first tensor's that is on a GPU, else the CPU.
-DLDevice DeviceOf(void* const* tensors, int32_t count) {
-  for (int32_t i = 0; i < count; ++i) {
-    if (tensors[i] == nullptr) continue;
-    const DLDevice device = TVMFFITensorGetDLTensorPtr(tensors[i])->device;
-    if (device.device_type != kDLCPU) return device;
-  }
-  return {kDLCPU, 0};
+/// A kernel returns the outputs before the first one that the plan passes. It fills all, and need
+/// not return anything, where the plan passes the first one, or where there are none.
+graphffi::PlacedCall CallOf(const graphffi::Signature& signature, const GraphffiCallV2& call) {
+  const int32_t first_passed = signature.plan().first_output();
+  const int32_t num_returned =
+      first_passed == 0 ? call.num_outputs : std::min(first_passed, call.num_outputs);
+  auto made = graphffi::PlacedCall::Of(signature, call.num_inputs, call.num_outputs, num_returned,
+                                       /*lends=*/false);
+  made.is_passed = made.is_filled;
+  made.num_fresh = 0;  // what outputs hold before may matter
+  return made;
 }
 
 /// A call of a graph, prepared once. Immutable; runs on any thread.
@@ -47,18 +49,15 @@ class KernelSite {
   void Run(void* const* tensors, const int64_t* open_ints) const;
 
  private:
-  static constexpr size_t kInline = 64;
-  using Range = graphffi::Layout::Range;
+  static constexpr size_t kInline = 64;  // values
 
-  void Invoke(void* const* tensors, TVMFFIAny* values) const;
   /// The tensor as the kernel takes it: itself, or a compact copy that `copies` keeps.
   TVMFFIObjectHandle Place(graphffi::Plan::Op op, int32_t index, TVMFFIObjectHandle tensor,
                            TVMFFIAny* place, std::vector<ObjectRef>* copies) const;
 
   const graphffi::KernelSlot kernel_;
   const graphffi::Signature signature_;
-  const graphffi::Layout layout_;  // of the signature's values
-  std::vector<TVMFFIAny> room_;    // with the constants in their places
+  const graphffi::PlacedCall call_;
 };
 
 KernelSite::KernelSite(const GraphffiCallV2& call)
@@ -67,14 +66,7 @@ KernelSite::KernelSite(const GraphffiCallV2& call)
                                             graphffi::TensorNames::Parse(SubjectOf(call), ""),
                                             graphffi::CountsOf(call))
                      .Fold(graphffi::AttributesOf(call))),
-      layout_(signature_.ExactLayout(call.num_inputs, call.num_outputs)) {
-  size_t size = static_cast<size_t>(layout_.num_args);
-  for (const Range& range : {layout_.inputs, layout_.outputs, layout_.attributes}) {
-    size = std::max(size, static_cast<size_t>(range.begin + range.capacity));
-  }
-  room_.resize(size);
-  layout_.PutConstants(room_.data());
-}
+      call_(CallOf(signature_, call)) {}
 
 TVMFFIObjectHandle KernelSite::Place(graphffi::Plan::Op op, int32_t index,
                                      TVMFFIObjectHandle tensor, TVMFFIAny* place,
@@ -95,56 +87,35 @@ void KernelSite::Run(void* const* tensors, const int64_t* open_ints) const {
   TVMFFIAny inline_values[kInline];
   std::vector<TVMFFIAny> more_values;
   TVMFFIAny* values = inline_values;
-  if (room_.size() > kInline) {
-    more_values.resize(room_.size());
+  const auto num_values = static_cast<size_t>(call_.num_values);
+  if (num_values > kInline) {
+    more_values.resize(num_values);
     values = more_values.data();
   }
-  std::copy(room_.begin(), room_.end(), values);
   std::vector<ObjectRef> copies;
   std::vector<std::pair<TVMFFIObjectHandle, TVMFFIObjectHandle>> updated;  // copy, original
-  const int32_t num_inputs = layout_.inputs.capacity;
-  for (int32_t i = 0; i < num_inputs; ++i) {
-    Place(graphffi::Plan::Op::kInput, i, tensors[i], values + layout_.inputs.begin + i, &copies);
+  const graphffi::Layout& layout = call_.layout;
+  const graphffi::Bank inputs{values + layout.inputs.begin, nullptr, call_.num_inputs};
+  const graphffi::Bank outputs{values + layout.outputs.begin, nullptr, call_.num_outputs};
+  for (int32_t i = 0; i < call_.num_inputs; ++i) {
+    Place(graphffi::Plan::Op::kInput, i, tensors[i], values + layout.inputs.begin + i, &copies);
   }
-  for (int32_t i = 0; i < layout_.outputs.capacity; ++i) {
-    void* tensor = tensors[num_inputs + i];
+  for (int32_t i = 0; i < call_.num_outputs; ++i) {
+    void* tensor = tensors[call_.num_inputs + i];
     TVMFFIObjectHandle given =
-        Place(graphffi::Plan::Op::kOutput, i, tensor, values + layout_.outputs.begin + i, &copies);
+        Place(graphffi::Plan::Op::kOutput, i, tensor, values + layout.outputs.begin + i, &copies);
     if (given != tensor) updated.emplace_back(given, tensor);
   }
-  for (int32_t i = 0; i < layout_.attributes.capacity; ++i) {
-    values[layout_.attributes.begin + i] = graphffi::ToAny(open_ints[i]);
+  for (int32_t i = 0; i < layout.attributes.capacity; ++i) {
+    values[layout.attributes.begin + i] = graphffi::ToAny(open_ints[i]);
   }
-  Invoke(tensors, values);
+  const graphffi::KernelSlot::Use function(kernel_);
+  const auto place =
+      call_.needs_frame ? graphffi::PlaceOf({inputs, outputs}) : graphffi::CallPlace{};
+  call_.Call(signature_, function.kernel(), kernel_.reference().c_str(), place, values);
   for (const auto& [copy, original] : updated) {
     CopyElements(*TVMFFITensorGetDLTensorPtr(copy), *TVMFFITensorGetDLTensorPtr(original));
   }
-}
-
-void KernelSite::Invoke(void* const* tensors, TVMFFIAny* values) const {
-  const graphffi::Bank inputs{values + layout_.inputs.begin, nullptr, layout_.inputs.capacity};
-  const graphffi::Bank outputs{values + layout_.outputs.begin, nullptr, layout_.outputs.capacity};
-  const int32_t first_passed = signature_.plan().first_output();
-  const bool is_filled = first_passed == 0 || outputs.size == 0;
-  const auto results = [&] {
-    return graphffi::Results{
-        graphffi::DeclaredTensors::Of(signature_, inputs, outputs, 0, kernel_.reference().c_str()),
-        std::min(first_passed, outputs.size), is_filled};
-  };
-  const graphffi::KernelSlot::Use function(kernel_);
-  if (layout_.is_in_order()) {
-    return graphffi::CallForResults(function.kernel(), values, layout_.num_args, is_filled,
-                                    results);
-  }
-  graphffi::CallFrame frame;
-  const graphffi::Bank attributes{values + layout_.attributes.begin, nullptr,
-                                  layout_.attributes.capacity};
-  const DLDevice device = DeviceOf(tensors, inputs.size + outputs.size);
-  void* stream = device.device_type == kDLCPU
-                     ? nullptr
-                     : TVMFFIEnvGetStream(device.device_type, device.device_id);
-  frame.PushPlan(signature_, {inputs, outputs, attributes, stream, {}, device});
-  graphffi::CallForResults(function.kernel(), is_filled, results, &frame);
 }
 
 }  // namespace
