@@ -37,8 +37,8 @@ PlacedCall PlacedCall::Of(const Signature& signature, int32_t num_inputs, int32_
   Layout layout = signature.ExactLayout(num_inputs, num_outputs);
   const auto num_values = num_inputs + num_outputs + signature.num_attributes() +
                           static_cast<int32_t>(layout.constants.size());
-  const bool is_passed = signature.plan().first_output() < num_returned;
-  const bool is_filled = is_passed || num_returned == 0 || may_return_nothing;
+  const bool is_passed = num_returned == 0 || signature.plan().first_output() < num_returned;
+  const bool is_filled = is_passed || may_return_nothing;
   const bool needs_frame = lends || !layout.is_in_order();
   return {std::move(layout), num_inputs, num_outputs, num_values, num_returned,
           num_returned,      lends,      is_passed,   is_filled,  needs_frame};

@@ -41,8 +41,8 @@ struct PlacedCall {
   int32_t num_returned;  ///< of the outputs: results, not operands that are updated
   int32_t num_fresh;     ///< as of DeclaredTensors: num_returned, unless the caller changes it
   bool lends;
-  bool is_passed;    ///< the plan passes one of the results, so that the kernel fills them
-  bool is_filled;    ///< the kernel may return nothing: that, or there are none
+  bool is_passed;    ///< there are no results, or the plan passes one: the kernel fills them
+  bool is_filled;    ///< the kernel may return nothing: that, or `may_return_nothing`
   bool needs_frame;  ///< tensors are lent, or the arguments are not just the values in order
 
   /// Calls the kernel. `values` has room for num_values; tensors and attributes are in the layout's

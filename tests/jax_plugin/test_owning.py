@@ -184,6 +184,15 @@ def test_a_python_kernel_may_give_its_result_back() -> None:
     np.testing.assert_array_equal(y, 2 * X)
 
 
+def test_a_python_kernel_may_give_the_operand_back_that_it_updates() -> None:
+    def double(x: Any) -> Any:
+        np.from_dlpack(x)[...] *= 2
+        return x
+
+    op = graphffi.define_op("jaxowning::double", schema="(Tensor(a!) x) -> ()", kernel=double)
+    np.testing.assert_array_equal(jax.jit(op)(X), 2 * np.asarray(X))
+
+
 def test_a_python_kernel_may_not_keep_its_tensors() -> None:
     kept: list[Any] = []
     graphffi.register_global_func("jaxowning.keep", lambda x, out: kept.append(x), override=True)

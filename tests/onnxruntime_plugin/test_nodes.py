@@ -157,6 +157,16 @@ def test_updated_operands_are_results(library: str) -> None:
     np.testing.assert_array_equal(total, 10 * floats(7))
 
 
+def test_a_python_kernel_may_give_the_operand_back_that_it_updates() -> None:
+    def double(x: Any) -> Any:
+        np.from_dlpack(x)[...] *= 2
+        return x
+
+    op = graphffi.define_op("onnx_nodes::double", schema="(Tensor(a!) x) -> ()", kernel=double)
+    (doubled,) = session_for(op, floats(2, 3))(floats(2, 3))
+    np.testing.assert_array_equal(doubled, 2 * floats(2, 3))
+
+
 def test_an_operand_that_dies_is_updated_in_place(increment: graphffi.Op) -> None:
     """Nodes in a chain get one buffer; the model's own input and result are copied."""
     nodes = []

@@ -33,7 +33,6 @@ graphffi::PlacedCall CallOf(const graphffi::Signature& signature, const Graphffi
       first_passed == 0 ? call.num_outputs : std::min(first_passed, call.num_outputs);
   auto made = graphffi::PlacedCall::Of(signature, call.num_inputs, call.num_outputs, num_returned,
                                        /*lends=*/false);
-  made.is_passed = made.is_filled;
   made.num_fresh = 0;  // what outputs hold before may matter
   return made;
 }
