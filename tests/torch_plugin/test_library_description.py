@@ -433,3 +433,30 @@ def test_what_is_no_tensor_is_refused(tmp_path: Path, value: Any, sizes: Any, go
     )
     with pytest.raises(NotImplementedError, match=text):
         graphffi_torch.to_library(program, tmp_path / "model.so")
+
+
+class Named(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.arange(4.0), requires_grad=False)
+
+    def forward(self, items: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return {"sums😀": items["😀"].cumsum(0) * self.weight, 'a"\\b': items["é??/"] + 1}
+
+
+def test_keys_files_and_kernels_may_have_any_names(tmp_path: Path) -> None:
+    """Also with characters that JSON writes as two, and with those that C++ has other uses for."""
+    kernel = 'described.\t"sums"\\'
+    graphffi.register_global_func(kernel, lambda x, *_: torch.from_dlpack(x).cumsum(0).neg())
+    items = {"😀": torch.rand(4), "é??/": torch.rand(2)}
+    path = graphffi_torch.to_library(
+        torch.export.export(Named(), (items,)),
+        tmp_path / 'a\t"model"\\é.so',
+        weights="file",
+        externs={"aten.cumsum": kernel},
+    )
+    results = graphffi.load_module(path).main(items)
+    assert list(results) == ["sums😀", 'a"\\b']
+    sums, more = map(torch.from_dlpack, results.values())
+    torch.testing.assert_close(sums, -items["😀"].cumsum(0) * torch.arange(4.0))
+    torch.testing.assert_close(more, items["é??/"] + 1)

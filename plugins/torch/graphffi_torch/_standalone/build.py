@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from graphffi.cpp import include_path
-from graphffi.plugin import object_of, precompiled_header
+from graphffi.plugin import c_string, object_of, precompiled_header
 from graphffi_torch._standalone.code import prefix_code, text_code
 from graphffi_torch._standalone.externs import (
     FOLDER,
@@ -243,7 +243,7 @@ class _Compiler:
         name = digest = begin = "nullptr"
         data = ""
         if opt_file_name is not None:
-            name, digest = f'"{opt_file_name}"', f'"{_digest(content)}"'
+            name, digest = c_string(os.fsencode(opt_file_name)), f'"{_digest(content)}"'
         if opt_file_name is None and content:
             blob = self._folder / "weights.bin"
             blob.write_bytes(content)

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from graphffi import dtype
+from graphffi.plugin import c_string
 from graphffi_torch._standalone.edits import edit
 from graphffi_torch._standalone.kernels import edit_kernels
 
@@ -61,11 +62,11 @@ def method_code(
         rows = ", ".join(f"{{{s}, {m}, {o}}}" for s, m, o in operand.dims)
         dims.append(f"const Dim kDims{len(dims)}[] = {{{rows or '{-1, 1, 0}'}}};")
         operands.append(
-            f"{{{json.dumps(operand.name)}, {kind.code}, {kind.bits}, {len(operand.dims)}, "
+            f"{{{_literal(operand.name)}, {kind.code}, {kind.bits}, {len(operand.dims)}, "
             f"kDims{len(dims) - 1}, {str(operand.is_updated).lower()}, {_DEVICES[operand.device]}}}"
         )
-    symbols = [f'{{"{name}", {low}, {high}}}' for name, low, high in signature.symbols]
-    text = json.dumps(signature.conditions)
+    symbols = [f"{{{_literal(name)}, {low}, {high}}}" for name, low, high in signature.symbols]
+    conditions = f"ParseConditions({_literal(signature.conditions)})"
     places = [
         f"{{{'kNowhere' if constant.opt_offset is None else constant.opt_offset}, {constant.size}, "
         f"{str(constant.is_updated).lower()}}}"
@@ -81,7 +82,7 @@ def method_code(
             num_operands=len(operands),
             symbols=", ".join(symbols) or '{"", 0, 0}',
             num_symbols=len(symbols),
-            conditions=f"ParseConditions({text})" if signature.conditions else "nullptr",
+            conditions=conditions if signature.conditions else "nullptr",
             num_results=len(signature.results),
             ordinals=", ".join(["-1"] * len(signature.results)) or "-1",
             places=", ".join(places) or "{0, 0, false}",
@@ -91,7 +92,7 @@ def method_code(
             name=signature.name,
             device=device,
             device_type=_DEVICES[device],
-            metadata=json.dumps(_metadata(signature)),
+            metadata=_literal(_metadata(signature)),
         )
         + _description(signature)
     )
@@ -135,7 +136,7 @@ def _nodes_code(kind: str, nodes: Sequence[Node]) -> str:
     for i, node in enumerate(nodes):
         name = "nullptr" if node.keys is None else f"k{kind}Keys{i}"
         if node.keys is not None:
-            texts = ", ".join(map(json.dumps, node.keys)) or "nullptr"
+            texts = ", ".join(map(_literal, node.keys)) or "nullptr"
             keys.append(f"const char* const {name}[] = {{{texts}}};\n")
         rows.append(f"{{{node.count}, {name}}}")
     return f"{''.join(keys)}const Node k{kind}Nodes[] = {{{', '.join(rows)}}};\n"
@@ -222,5 +223,9 @@ def text_code(name: str, text: str) -> str:
     """C++ of a text that is read from the library's file."""
     return f"""
 extern "C" __attribute__((visibility("default"))) const char __graphffi_{name}[];
-extern "C" const char __graphffi_{name}[] = {json.dumps(text)};
+extern "C" const char __graphffi_{name}[] = {_literal(text)};
 """
+
+
+def _literal(text: str) -> str:
+    return c_string(text.encode())

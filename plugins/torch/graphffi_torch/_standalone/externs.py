@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from graphffi.plugin import c_string
 from graphffi_torch._library import library_path
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def extern_code(externs: Externs) -> str:
         NotImplementedError: For an operator that takes what kernels can't be given.
     """
     functions = [
-        _extern_function(function, f'("{reference}")', "")
+        _extern_function(function, f"({c_string(reference.encode())})", "")
         for function, reference in sorted(externs.references.items())
     ]
     for function in sorted(externs.own):
