@@ -139,7 +139,7 @@ def test_calls_on_frozen_weights_are_made_in_each_run(once: Counting) -> None:
 
 
 def test_torch_computes_other_results_again() -> None:
-    """`_repairs._repair_partitioners`: without the declaration, calls are made as before."""
+    """`_repairs._with_kept_results`: without the declaration, calls are made as before."""
     often = Counting("recompute::often")
     assert not often.is_right(lambda x: checkpointed(often.step, x))
     with torch._functorch.config.patch(activation_memory_budget=0.0):

@@ -83,7 +83,7 @@ def test_dynamo_wraps_errors_of_traced_code() -> None:
 def test_inductor_leaves_updates_of_complex_tensors_unprepared(
     worked_around: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`_repairs._repair_updates_of_complex`."""
+    """`_repairs._without_updates`."""
     _repairs.repair()
     if not worked_around:
         patched: Any = pattern_matcher.fallback_node_due_to_unsupported_type
@@ -234,7 +234,7 @@ def test_saved_programs_do_not_survive_empty_lists(tmp_path: Path) -> None:
 def test_branches_are_not_searched_for_lists_that_they_write(
     kernels: Any, worked_around: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`_repairs._repair_branches`."""
+    """`_repairs._with_lists`."""
     _repairs.repair()
     name = "_get_example_value"
     if not worked_around:
@@ -348,12 +348,12 @@ def test_inductor_drops_clones_of_updated_tensors() -> None:
         return x + 0
 
     torch.compile(program, fullgraph=True)(torch.ones(4))
-    # pytorch#198031, which 2.15 has mended: `_repair_copies` may go with the versions before
+    # pytorch#198031, which 2.15 has mended: `_with_copies` may go with the versions before
     assert shared == [not torch.__version__.startswith("2.15.")]
 
 
 def test_inductor_updates_the_beginning_of_a_tensor_for_the_copy_of_a_part() -> None:
-    """`_repairs._repair_products`."""
+    """`_repairs._with_copies`."""
 
     @torch.library.custom_op("products::increment", mutates_args=("x",))
     def increment(x: torch.Tensor) -> None:
@@ -372,7 +372,7 @@ def test_inductor_updates_the_beginning_of_a_tensor_for_the_copy_of_a_part() -> 
 def test_packages_return_buffers_in_the_place_of_copies(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """`_repairs._repair_copies`."""
+    """`_repairs._with_copies`."""
     import torch._inductor
     from torch._inductor.fx_passes import post_grad
 
@@ -391,7 +391,7 @@ def test_packages_return_buffers_in_the_place_of_copies(
     path = torch._inductor.aoti_compile_and_package(
         torch.export.export(Last(), (torch.ones(3),)), package_path=str(tmp_path / "last.pt2")
     )
-    # As in eager code from 2.15 on: `_repair_copies` may go with the versions before.
+    # As in eager code from 2.15 on: `_with_copies` may go with the versions before.
     before = float(not torch.__version__.startswith("2.15."))
     assert torch._inductor.aoti_load_package(path)(torch.ones(3)).tolist() == [before] * 3
 

@@ -8,7 +8,6 @@ from graphffi_torch._export.functional import Functional as Functional
 from graphffi_torch._export.functional import functional as functional
 from graphffi_torch._export.functional import pure_operators as pure_operators
 from graphffi_torch._export.sampled_sizes import sampled_sizes as sampled_sizes
-from graphffi_torch._export.sizes_of_one import as_exported as as_exported
 from graphffi_torch._export.updates import input_memory as input_memory
 from graphffi_torch._export.updates import updates_of_inputs as updates_of_inputs
 from graphffi_torch._operators.choice import expression_of as expression_of

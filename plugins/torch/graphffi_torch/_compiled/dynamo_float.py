@@ -40,10 +40,10 @@ def _exact(output: Any, variable: Any) -> Any:
         hint = symbol.node.hint
         if hint == 0:
             guard_scalar(symbol)
-            _guard_bits(output, _symbolic_floats(output))
+            _guard_bits(_symbolic_floats(output))
             return ConstantVariable.create(math.copysign(0.0, hint))
     elif variable.is_python_constant() and _is_zero(variable.as_python_constant()):
-        _guard_bits(output, _constant_zeros(output))
+        _guard_bits(_constant_zeros(output))
     return variable
 
 
@@ -66,7 +66,7 @@ def _constant_zeros(output: Any) -> list[Any]:
     return [source for source in sources if _is_zero(source.get_value(scope, {}, {}))]
 
 
-def _guard_bits(output: Any, sources: list[Any]) -> None:
+def _guard_bits(sources: list[Any]) -> None:
     """Guards floats by ``value.hex()``, which tells all but NaN from one another."""
     for source in sources:
         bits = CallFunctionNoArgsSource(AttrSource(source, "hex"))

@@ -8,6 +8,7 @@ other operators as they are. Programs without such calls run torch as it is.
 from __future__ import annotations
 
 import functools
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -21,90 +22,32 @@ from graphffi_torch._operators.same_tensor import memory_of
 from graphffi_torch._private_names import has
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-
-_is_repaired: Final[list[bool]] = []
-_is_keeping: Final[list[bool]] = []
+    _Row = tuple[str, str, str, Callable[[Any], Any]]
 
 
 def repair() -> None:
     """Lets torch compile calls that update tensors: complex ones, lists in branches, and copies."""
-    if _is_repaired:
-        return
-    _is_repaired.append(True)
-    when_imported("torch._inductor.pattern_matcher", _repair_updates_of_complex)
-    when_imported("torch._higher_order_ops.utils", _repair_branches)
-    when_imported("torch._inductor.fx_passes.post_grad", _repair_copies)
-    when_imported("torch._inductor.fx_passes.joint_graph", _repair_products)
+    _wrap_each(_FOR_UPDATES)
 
 
 def keep_results() -> None:
     """Makes torch save the results of ops with ``recompute=False`` for gradients."""
-    if not _is_keeping:
-        _is_keeping.append(True)
-        when_imported("torch._functorch.partitioners", _repair_partitioners)
+    _wrap_each(_FOR_RESULTS)
 
 
-def _repair_partitioners() -> None:
-    """Lets partitioners know what is not to be computed again; no tag tells them (up to 2.15)."""
-    if has("saved results"):
-        from torch._functorch import partitioners
-
-        _wrap(partitioners, "force_save_bw_mutation_src", _with_kept_results)
-        _wrap(partitioners, "choose_saved_values_set", _with_kept_values)
+def _wrap_each(rows: Sequence[_Row]) -> None:
+    for row in rows:
+        if row not in _wrapped:
+            _wrapped.add(row)
+            when_imported(row[0], functools.partial(_wrap, *row))
 
 
-def _repair_updates_of_complex() -> None:
-    """Prepares updates of types that Inductor lacks.
-
-    Its passes leave alone what touches complex tensors, also where they turn such a call back into
-    one that writes; later they find it unchanged and fail.
-    """
-    if has("complex updates"):
-        from torch._inductor import pattern_matcher
-
-        _wrap(pattern_matcher, "fallback_node_due_to_unsupported_type", _without_updates)
-
-
-def _repair_branches() -> None:
-    """Lets torch see what a branch of `torch.cond` writes where that is a list of tensors.
-
-    It looks for inputs that a branch writes, argument by argument, and fails on lists.
-    """
-    if has("branches"):
-        from torch._higher_order_ops import utils
-
-        _wrap(utils, "_get_example_value", _with_lists)
-
-
-def _repair_copies() -> None:
-    """Keeps copies whose source or result is updated: clones, but also `x.repeat(1)`.
-
-    Torch removes them from functional graphs, where they seem to change nothing, and later has
-    the call update what was copied (pytorch#198031; 2.15 keeps them). In programs of packages, it
-    also takes the copy of a buffer for the buffer, which the end of the program updates.
-    """
-    if has("copies"):
-        from torch._inductor.fx_passes import post_grad
-
-        _wrap(post_grad, "remove_noop_ops", _with_copies)
-
-
-def _repair_products() -> None:
-    """Keeps copies such as `x[1:] * 1` that a call updates.
-
-    Torch takes `x[1:]` for them, and has the call update the beginning of `x`: where a factor is a
-    tensor of ones, in 2.10 to 2.13; a number, in 2.15.
-    """
-    if has("copies"):
-        from torch._inductor.fx_passes import joint_graph
-
-        _wrap(joint_graph, "remove_no_ops", _with_copies)
-
-
-def _wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
-    setattr(owner, name, wrapper(getattr(owner, name)))
+def _wrap(module: str, feature: str, name: str, wrapper: Callable[[Any], Any]) -> None:
+    if has(feature):
+        owner = sys.modules[module]
+        setattr(owner, name, wrapper(getattr(owner, name)))
 
 
 def _is_ours(target: Any) -> bool:
@@ -216,3 +159,37 @@ def _with_lists(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return next(iter(written.values()), values[0])
 
     return get
+
+
+_PARTITIONERS: Final = "torch._functorch.partitioners"
+# The functions of torch that are repaired: the module, the feature, the name, and what gives the
+# function that takes its place.
+_FOR_RESULTS: Final[Sequence[_Row]] = (
+    # Lets partitioners know what is not to be computed again; no tag tells them (up to 2.15).
+    (_PARTITIONERS, "saved results", "force_save_bw_mutation_src", _with_kept_results),
+    (_PARTITIONERS, "saved results", "choose_saved_values_set", _with_kept_values),
+)
+_FOR_UPDATES: Final[Sequence[_Row]] = (
+    # Prepares updates of types that Inductor lacks. Its passes leave alone what touches complex
+    # tensors, also where they turn such a call back into one that writes; later they find it
+    # unchanged and fail.
+    (
+        "torch._inductor.pattern_matcher",
+        "complex updates",
+        "fallback_node_due_to_unsupported_type",
+        _without_updates,
+    ),
+    # Lets torch see what a branch of `torch.cond` writes where that is a list of tensors. It looks
+    # for inputs that a branch writes, argument by argument, and fails on lists.
+    ("torch._higher_order_ops.utils", "branches", "_get_example_value", _with_lists),
+    # Keeps copies whose source or result is updated: clones, but also `x.repeat(1)`. Torch removes
+    # them from functional graphs, where they seem to change nothing, and later has the call update
+    # what was copied (pytorch#198031; 2.15 keeps them). In programs of packages, it also takes the
+    # copy of a buffer for the buffer, which the end of the program updates.
+    ("torch._inductor.fx_passes.post_grad", "copies", "remove_noop_ops", _with_copies),
+    # Keeps copies such as `x[1:] * 1` that a call updates. Torch takes `x[1:]` for them, and has
+    # the call update the beginning of `x`: where a factor is a tensor of ones, in 2.10 to 2.13; a
+    # number, in 2.15.
+    ("torch._inductor.fx_passes.joint_graph", "copies", "remove_no_ops", _with_copies),
+)
+_wrapped: Final[set[_Row]] = set()
