@@ -22,7 +22,7 @@ from torch._inductor.virtualized import V
 from torch.fx.node import map_arg
 
 from graphffi_torch._compiled.inductor_code import check_call, write_cpp_call, write_python_call
-from graphffi_torch._operators.choice import run_rule
+from graphffi_torch._operators.choice import expression_of, run_rule
 from graphffi_torch._operators.operator_schema import overload_of
 from graphffi_torch._operators.primitive import (
     CALL,
@@ -206,7 +206,7 @@ def _kernel(definition: Definition, operator: Any) -> tuple[OpKernel, int | symp
     call = PrimitiveCall.of(definition, operator, args, kwargs)
     # A package is for all sizes of the exported program: there are no guards in it.
     kernel, size = call.kernel(is_guarded=not V.graph.aot_mode)
-    return kernel, size.node.expr if isinstance(size, torch.SymInt) else size
+    return kernel, expression_of(size)
 
 
 def _is_indexed() -> bool:
@@ -349,8 +349,7 @@ class OrderedCall(LoweredCall):
 
 
 def _as_expression(value: Any) -> int | sympy.Expr:
-    if isinstance(value, torch.SymInt):
-        value = value.node.expr
+    value = expression_of(value)
     if isinstance(value, sympy.Expr):
         value = V.graph.sizevars.simplify(value)
     return int(value) if isinstance(value, (int, sympy.Integer)) else value

@@ -61,11 +61,9 @@ def decompose(exported: torch.export.ExportedProgram) -> torch.export.ExportedPr
     """
     check_exported("decompose", exported)
     operators = {o: definition for definition, all_of in registered_operators() for o in all_of}
-    # Names of nodes that stand for results, by the graph and the name of the node before.
-    names: dict[torch.fx.Graph, dict[str, str]] = {}
 
-    def change(graph: torch.fx.Graph) -> None:
-        replaced = names.setdefault(graph, {})
+    def change(graph: torch.fx.Graph) -> dict[str, str]:
+        replaced: dict[str, str] = {}
         depth = 0  # of transformations of torch.func
         for node in list(graph.nodes):
             name = getattr(node.target, "__name__", "")
@@ -79,10 +77,10 @@ def decompose(exported: torch.export.ExportedProgram) -> torch.export.ExportedPr
                 replaced.update(_replace(node, definition))
             elif node.op == "call_function":
                 _check_not_functionalized(node, operators)
+        return replaced
 
     with as_exported(exported):
-        module = copy_graph_module(exported.graph_module, change)
-    return with_graph_module(exported, module, names[module.graph])
+        return changed(exported, change)
 
 
 def _check_not_functionalized(node: torch.fx.Node, operators: Mapping[Any, Definition]) -> None:
@@ -147,18 +145,18 @@ def all_nodes(root: torch.nn.Module) -> Iterator[tuple[torch.nn.Module, torch.fx
             yield module, node
 
 
-def with_graph_module(
+def changed(
     exported: torch.export.ExportedProgram,
-    module: torch.fx.GraphModule,
-    names: Mapping[str, str],
+    change: Callable[[torch.fx.Graph], Mapping[str, str]],
 ) -> torch.export.ExportedProgram:
-    """The program with another graph; weights are shared.
+    """A copy of a program, changed; weights are shared.
 
     Args:
         exported: The program.
-        module: The graph, with the same inputs and outputs.
-        names: What nodes that are outputs are called now.
+        change: Changes its graph, or one of a branch or loop, but for the number of inputs and
+            outputs. Returns the new names of nodes that stand for others, by the old ones.
     """
+    module, names = _changed_module(exported.graph_module, change)
     signature = copy.deepcopy(exported.graph_signature)
     # A copy of a graph has other names for inputs that are called as functions of Python are.
     inputs = zip(
@@ -182,18 +180,18 @@ def with_graph_module(
     )
 
 
-def copy_graph_module(
-    module: torch.fx.GraphModule, change: Callable[[torch.fx.Graph], None]
-) -> torch.fx.GraphModule:
-    """A copy of a graph module and those that it calls, changed; tensors are shared."""
+def _changed_module(
+    module: torch.fx.GraphModule, change: Callable[[torch.fx.Graph], Mapping[str, str]]
+) -> tuple[torch.fx.GraphModule, Mapping[str, str]]:
+    """A copy of a graph module and those that it calls, and the new names in its own graph."""
     copied = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
     copied.meta.update(module.meta)
     for name, child in list(copied.named_children()):
         if isinstance(child, torch.fx.GraphModule):
-            setattr(copied, name, copy_graph_module(child, change))
-    change(copied.graph)
+            setattr(copied, name, _changed_module(child, change)[0])
+    names = change(copied.graph)
     copied.recompile()
-    return copied
+    return copied, names
 
 
 def _replace(node: torch.fx.Node, definition: Definition) -> dict[str, str]:

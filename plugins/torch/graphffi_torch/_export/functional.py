@@ -18,14 +18,9 @@ from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
 from torch.utils._pytree import tree_flatten
 
 from graphffi.plugin import flat
-from graphffi_torch._export.decompose import (
-    all_nodes,
-    check_exported,
-    copy_graph_module,
-    with_graph_module,
-)
+from graphffi_torch._export.decompose import all_nodes, changed, check_exported
 from graphffi_torch._export.sizes_of_one import as_exported
-from graphffi_torch._export.updates import check_updates
+from graphffi_torch._export.updates import check_not_tied, check_updates
 from graphffi_torch._operators.fakes import make_effect_fake
 from graphffi_torch._operators.operator_schema import arguments_by_name, functional_schema
 from graphffi_torch._operators.operator_table import (
@@ -33,7 +28,6 @@ from graphffi_torch._operators.operator_table import (
     registered_operators,
     registered_ops,
 )
-from graphffi_torch._standalone.signature import check_not_tied
 
 if TYPE_CHECKING:
     from graphffi.plugin import DefinedOp, Definition
@@ -98,19 +92,15 @@ def functional(function: str, exported: torch.export.ExportedProgram) -> Functio
     _check_ops(function, exported, definitions)
     updating = {operators_of(op)[0]: op for op in registered_ops() if _is_updating(op)}
 
-    # Names of nodes that stand for results, by the graph and the name of the node before.
-    names: dict[torch.fx.Graph, dict[str, str]] = {}
-
-    def change(graph: torch.fx.Graph) -> None:
-        replaced = names.setdefault(graph, {})
+    def change(graph: torch.fx.Graph) -> dict[str, str]:
+        replaced: dict[str, str] = {}
         for node in list(graph.nodes):
             if node.target in updating:
                 replaced.update(_replace(function, node, updating[node.target]))
+        return replaced
 
     with as_exported(exported):
-        module = copy_graph_module(exported.graph_module, change)
-        program = with_graph_module(exported, module, names[module.graph])
-        return _with_updates_returned(program.run_decompositions({}))
+        return _with_updates_returned(changed(exported, change).run_decompositions({}))
 
 
 def _is_updating(op: DefinedOp) -> bool:
@@ -189,9 +179,8 @@ def _updated(function: str, node: torch.fx.Node, definition: Definition) -> list
 
 def _with_updates_returned(program: torch.export.ExportedProgram) -> Functional:
     """The program that returns the new values of inputs and buffers, behind its own results."""
-    module = copy_graph_module(program.graph_module, lambda graph: None)
-    renamed = with_graph_module(program, module, {})
-    graph, signature = module.graph, renamed.graph_signature
+    renamed = changed(program, lambda graph: {})
+    graph, signature = renamed.graph, renamed.graph_signature
     returned: Any = graph.output_node().args[0]
     pairs = list(zip(signature.output_specs, returned, strict=True))
     own = [pair for pair in pairs if pair[0].kind.name not in _UPDATES]
@@ -200,7 +189,7 @@ def _with_updates_returned(program: torch.export.ExportedProgram) -> Functional:
         # Results of their own: the program may return the same tensor itself.
         values = [_copy(graph, value) for spec, value in pairs if spec.kind.name in _UPDATES]
     graph.output_node().args = (tuple([*(value for _, value in own), *values]),)
-    module.recompile()
+    renamed.graph_module.recompile()
     given = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(v.name), None) for v in values]
     signature.output_specs[:] = [*(spec for spec, _ in own), *given]
     entry = renamed.module_call_graph[0]

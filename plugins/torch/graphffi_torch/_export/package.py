@@ -16,14 +16,13 @@ import graphffi_torch._C as _C
 from graphffi.plugin import PackagedLibraries, open_archive, trusted_hashes
 from graphffi_torch._errors import original_of
 from graphffi_torch._export.decompose import (
+    changed,
     check_branches,
     check_exported,
-    copy_graph_module,
     decompose,
     options_for_updates,
-    with_graph_module,
 )
-from graphffi_torch._export.updates import check_updates
+from graphffi_torch._export.updates import check_not_tied, check_updates
 from graphffi_torch._operators.primitive import PRIMITIVES
 
 if TYPE_CHECKING:
@@ -73,7 +72,6 @@ def package(
 
     from graphffi_torch._export.package_description import describe_inputs
     from graphffi_torch._export.sizes_of_one import as_exported
-    from graphffi_torch._standalone.signature import check_not_tied
 
     check_exported("package", exported)
     check_not_tied("package", exported)
@@ -242,13 +240,13 @@ def _with_own_libraries(
 ) -> torch.export.ExportedProgram:
     """Renames libraries to names that only the package gives; notes these and global functions."""
 
-    def change(graph: torch.fx.Graph) -> None:
+    def change(graph: torch.fx.Graph) -> dict[str, str]:
         for node in graph.nodes:
             if node.target in PRIMITIVES:
                 reference = libraries.add(node.args[0])
                 if reference == node.args[0]:
                     functions.add(reference)
                 node.args = (reference, *node.args[1:])
+        return {}
 
-    module = copy_graph_module(program.graph_module, change)
-    return with_graph_module(program, module, {})
+    return changed(program, change)

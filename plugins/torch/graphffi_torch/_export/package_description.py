@@ -12,23 +12,22 @@ from graphffi_torch._export.guard_text import Conditions
 from graphffi_torch._export.size_guards import (
     add_guards,
     add_strides,
+    describe_symbol,
+    input_sizes,
     is_row_major,
+    keys_of,
     linear_size,
     parameter_names,
     size_guards,
     symbol_texts,
 )
 from graphffi_torch._export.sizes_of_one import sizes_of_one
+from graphffi_torch._export.updates import functionalized
 from graphffi_torch._operators.primitive import PRIMITIVES
 from graphffi_torch._operators.specs import DTYPE_NAMES
-from graphffi_torch._standalone.signature import (
-    describe_symbol,
-    functional,
-    keys_of,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
 #: Of descriptions: it changes with what `Inputs` reads.
 FORMAT: Final = 3
@@ -51,26 +50,23 @@ def describe_inputs(
         looked into, otherwise a dict that describes an input.
     """
     placeholders = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
-    updated = functional(program).graph_signature.user_inputs_to_mutate.values()
+    updated = functionalized(program).graph_signature.user_inputs_to_mutate.values()
     ones = sizes_of_one(exported)
     specs = zip(
         program.graph_signature.input_specs, exported.graph_signature.input_specs, strict=True
     )
-    inputs = (
-        _describe_input(
-            own.arg,
-            placeholders.get(spec.arg.name),
-            program.range_constraints,
-            ones,
-            is_updated=spec.arg.name in updated,
-        )
-        for spec, own in specs
-        if spec.kind == InputKind.USER_INPUT
-    )
-    described = list(inputs)
+    inputs = [(spec.arg.name, own.arg) for spec, own in specs if spec.kind == InputKind.USER_INPUT]
+    ranges = program.range_constraints
+    described = [
+        _describe_input(own, placeholders.get(name), ranges, ones, is_updated=name in updated)
+        for name, own in inputs
+    ]
     tensors = [each["name"] for each in described if each and "sizes" in each]
     conditions = Conditions(tensors)
-    _add_strides(conditions, exported, program, described)
+    symbols = symbol_texts(input_sizes(exported))
+    for (name, _), each in zip(inputs, described, strict=True):
+        if each and "sizes" in each and not (each["is_row_major"] or each["is_checked_by_ops"]):
+            add_strides(conditions, each["name"], placeholders[name].meta["val"], symbols)
     guards = size_guards("package", exported, lays_out=False)
     add_guards("package", conditions, guards)
     args, kwargs = _nest(program.call_spec.in_spec, iter(described))
@@ -81,23 +77,6 @@ def describe_inputs(
         "kwargs": kwargs,
         "conditions": conditions.text,
     }
-
-
-def _add_strides(
-    conditions: Conditions,
-    exported: torch.export.ExportedProgram,
-    program: torch.export.ExportedProgram,
-    described: Sequence[Any],
-) -> None:
-    """Adds those of the inputs of `_describe_input`."""
-    values = {
-        node.name: node.meta.get("val") for node in program.graph.find_nodes(op="placeholder")
-    }
-    symbols = symbol_texts(exported)
-    inputs = [s for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
-    for spec, each in zip(inputs, described, strict=True):
-        if each and "sizes" in each and not (each["is_row_major"] or each["is_checked_by_ops"]):
-            add_strides(conditions, each["name"], values[spec.arg.name], symbols)
 
 
 def _nest(spec: Any, inputs: Iterator[Any]) -> Any:
@@ -157,7 +136,7 @@ def _describe_size(
     if linear is None:
         return None
     symbol, multiple, offset = linear
-    return [str(symbol), *describe_symbol(size, ranges, ones), multiple, offset]
+    return [str(symbol), *describe_symbol(size, linear, ranges, ones), multiple, offset]
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from graphffi.plugin import flat, per_tensor
+from graphffi_torch._export.sizes_of_one import example_values, known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,9 +40,7 @@ def sampled_sizes(tensors: Sequence[Any]) -> Iterator[list[Any]]:
     if not symbols:
         yield list(tensors)
         return
-    environment = symbolic[0].node.shape_env
-    # Torch before 2.13 has the sizes of the example under another name.
-    given = getattr(environment, "backed_var_to_val", None) or environment.var_to_val
+    given = example_values(symbolic[0].node.shape_env)
     example = {s: given.get(s, _UNKNOWN) for s in symbols}
     groups = [symbols] if len(symbols) == 1 else [symbols, *([s] for s in symbols)]
     yield _with(tensors, example)
@@ -52,12 +51,8 @@ def sampled_sizes(tensors: Sequence[Any]) -> Iterator[list[Any]]:
 
 def _with(tensors: Sequence[Any], values: Mapping[Any, Any]) -> list[Any]:
     @per_tensor
-    def known(spec: TensorSpec) -> TensorSpec:
-        sizes = (
-            int(size.node.expr.xreplace(values)) if isinstance(size, torch.SymInt) else size
-            for size in spec.shape
-        )
-        return replace(spec, shape=tuple(sizes))
+    def with_values(spec: TensorSpec) -> TensorSpec:
+        return replace(spec, shape=tuple(known(size, values) for size in spec.shape))
 
-    found: list[Any] = [known(tensor) for tensor in tensors]
+    found: list[Any] = [with_values(tensor) for tensor in tensors]
     return found

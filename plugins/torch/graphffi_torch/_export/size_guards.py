@@ -18,6 +18,7 @@ import torch
 import graphffi_torch._C as _C
 from graphffi.plugin import describe
 from graphffi_torch._export.guard_text import Conditions, SizeGuard, UnreadableGuardError
+from graphffi_torch._operators.choice import expression_of
 from graphffi_torch._private_names import missing
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def size_guards(
     Raises:
         NotImplementedError: For a guard that cannot be checked when inputs are given.
     """
-    sizes = dict(_sizes(exported))
+    sizes = input_sizes(exported)
     environment = next((size.node.shape_env for size in sizes.values()), None)
     if environment is None:
         return ()
@@ -59,13 +60,13 @@ def size_guards(
             f"graphffi_torch: {subject}: expected fixed sizes, since guards of others cannot be "
             f"read without {absent}, got some that calls choose"
         )
-    symbols = _symbol_texts(sizes)
+    symbols = symbol_texts(sizes)
     # Programs that were loaded have the guards of the export as texts only.
     names = _sources(exported) if not environment.var_to_sources else {}
     names |= {name: name for name in exported.graph_signature.user_inputs}
     texts = list(exported._guards_code) if not environment.var_to_sources else []
     texts += _environments_texts(environment, _without_effect(exported, lays_out))
-    texts += _sizes_texts(sizes, symbols)
+    texts += _sizes_texts(sizes)
     read = (_read(subject, text, names, symbols) for text in texts)
     return tuple(dict.fromkeys(guard for guard in read if not _is_implied(guard, sizes)))
 
@@ -80,8 +81,9 @@ def _without_effect(exported: torch.export.ExportedProgram, lays_out: bool) -> s
     return {_SORTING, _CONVOLVING} if lays_out or is_plain else {_SORTING}
 
 
-def _sizes(exported: torch.export.ExportedProgram) -> Iterator[tuple[str, torch.SymInt]]:
+def input_sizes(exported: torch.export.ExportedProgram) -> dict[str, torch.SymInt]:
     """The symbolic sizes of inputs, by texts such as ``x.shape[0]``."""
+    sizes = {}
     nodes = {node.name: node for node in exported.graph.find_nodes(op="placeholder")}
     for name in exported.graph_signature.user_inputs:
         value: Any = nodes[name].meta.get("val") if name in nodes else None
@@ -89,24 +91,20 @@ def _sizes(exported: torch.export.ExportedProgram) -> Iterator[tuple[str, torch.
             shape: Any = value.shape
             for i, size in enumerate(shape):
                 if isinstance(size, torch.SymInt):
-                    yield f"{name}.shape[{i}]", size
+                    sizes[f"{name}.shape[{i}]"] = size
+    return sizes
 
 
 def is_row_major(tensor: torch.Tensor) -> bool:
     """True if the strides of a tensor, which may be symbolic, are those of a contiguous one."""
     expected: Any = 1
-    if any(size_expression(size) == 0 for size in tensor.shape):
+    if any(expression_of(size) == 0 for size in tensor.shape):
         return True
     for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
-        if size_expression(size) != 1 and size_expression(stride) != expected:
+        if expression_of(size) != 1 and expression_of(stride) != expected:
             return False
-        expected = expected * size_expression(size)
+        expected = expected * expression_of(size)
     return True
-
-
-def size_expression(size: int | torch.SymInt) -> Any:
-    """A size as a number or an expression of sympy."""
-    return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
 def linear_size(size: torch.SymInt) -> tuple[Any, int, int] | None:
@@ -124,18 +122,20 @@ def linear_size(size: torch.SymInt) -> tuple[Any, int, int] | None:
     return symbol, int(slope), int(expression.subs(symbol, 0))
 
 
-def symbol_range(
-    size: torch.SymInt, ranges: Mapping[Any, Any], ones: frozenset[Any]
-) -> tuple[int, int]:
-    """The smallest and largest value of the symbol of a linear size.
+def describe_symbol(
+    size: torch.SymInt,
+    linear: tuple[Any, int, int],
+    ranges: Mapping[Any, Any],
+    ones: frozenset[Any],
+) -> tuple[str, int, int]:
+    """The name, and the smallest and largest value, of the symbol of a linear size.
 
     Args:
         size: The size.
+        linear: What `linear_size` gives for it.
         ranges: The program's `range_constraints`.
         ones: Symbols that may be 1.
     """
-    linear = linear_size(size)
-    assert linear is not None
     symbol, multiple, offset = linear
     smallest = 1 if symbol in ones else SMALLEST
     lower, upper = [smallest, _divided(smallest - offset, multiple)], [NO_LIMIT]
@@ -147,7 +147,18 @@ def symbol_range(
         lower.append(_divided(_limit(own.lower, 0) - offset, multiple))
         most = _limit(own.upper, NO_LIMIT)
         upper.append(most if most == NO_LIMIT else (most - offset) // multiple)
-    return max(lower), min(upper)
+    return _name_of(size, symbol), max(lower), min(upper)
+
+
+def _name_of(size: torch.SymInt, symbol: Any) -> str:
+    """The name of a Dim, while the program knows it; else the symbol's."""
+    environment = size.node.shape_env
+    names: Mapping[str, str] = getattr(environment, "source_name_to_debug_name", None) or {}
+    for source in getattr(environment, "var_to_sources", {}).get(symbol, ()):
+        name = source.name if isinstance(source.name, str) else source.name()
+        if names.get(name, "").isidentifier():
+            return names[name]
+    return str(symbol)
 
 
 def _divided(a: int, b: int) -> int:
@@ -158,12 +169,7 @@ def _limit(value: Any, otherwise: int) -> int:
     return int(value) if isinstance(value, sympy.Integer) or type(value) is int else otherwise
 
 
-def symbol_texts(exported: torch.export.ExportedProgram) -> dict[str, str]:
-    """Symbols of a program as its inputs' sizes: see `_symbol_texts`."""
-    return _symbol_texts(dict(_sizes(exported)))
-
-
-def _symbol_texts(sizes: Mapping[str, torch.SymInt]) -> dict[str, str]:
+def symbol_texts(sizes: Mapping[str, torch.SymInt]) -> dict[str, str]:
     """Texts of symbols: sizes themselves if possible, ``x.shape[0]``, or ``x.shape[0] // 2``."""
     found: dict[str, tuple[tuple[int, int], str]] = {}
     for text, size in sizes.items():
@@ -189,7 +195,7 @@ def _environments_texts(environment: Any, without_effect: set[tuple[str, str]]) 
             yield _printed(expression)
 
 
-def _sizes_texts(sizes: Mapping[str, torch.SymInt], symbols: Mapping[str, str]) -> Iterator[str]:
+def _sizes_texts(sizes: Mapping[str, torch.SymInt]) -> Iterator[str]:
     """Sizes that no symbol describes are what their expressions give, and not too small."""
     for text, size in sizes.items():
         if linear_size(size) is None and size.node.expr.free_symbols:
@@ -251,7 +257,7 @@ def add_strides(conditions: Conditions, name: str, value: torch.Tensor, symbols:
         own = conditions.stride(name, i)
         got.append(f"{{{own}}}")
         try:
-            read = SizeGuard.read(_printed(size_expression(stride)), names, symbols)
+            read = SizeGuard.read(_printed(expression_of(stride)), names, symbols)
         except UnreadableGuardError:
             expected.append("?")
             continue
@@ -285,6 +291,12 @@ def parameter_names(exported: torch.export.ExportedProgram) -> list[str]:
     """The names of a program's arguments: those by position, then those by keyword."""
     signature = exported.module_call_graph[0].signature
     return list((signature and signature.forward_arg_names) or ())
+
+
+def keys_of(spec: Any) -> tuple[str, ...] | None:
+    """The keys of a dict in a pytree; None for other nodes, and if not all keys are str."""
+    is_dict = spec.type in (dict, OrderedDict) and all(type(key) is str for key in spec.context)
+    return tuple(spec.context) if is_dict else None
 
 
 def _sources(exported: torch.export.ExportedProgram) -> dict[str, str]:

@@ -67,9 +67,7 @@ def _oblivious_symbols(environment: Any) -> list[Any]:
 
 def _is_right(exported: torch.export.ExportedProgram, environment: Any, ones: set[Any]) -> bool:
     """True if the graph gives the sizes that it says if symbols are 1, and others as they were."""
-    # Torch before 2.13 has the sizes of the example under another name.
-    given = getattr(environment, "backed_var_to_val", None) or environment.var_to_val
-    values = {**given, **dict.fromkeys(ones, 1)}
+    values = {**example_values(environment), **dict.fromkeys(ones, 1)}
     nodes = exported.graph.find_nodes(op="placeholder")
     mode = next(v.fake_mode for n in nodes if hasattr(v := n.meta.get("val"), "fake_mode"))
     try:
@@ -83,14 +81,24 @@ def _is_right(exported: torch.export.ExportedProgram, environment: Any, ones: se
     return True
 
 
-def _known(value: Any, values: Mapping[Any, Any]) -> Any:
+def example_values(environment: Any) -> Mapping[Any, Any]:
+    """The symbols' values in the example."""
+    # Torch before 2.13 has them under another name.
+    values: Mapping[Any, Any] = (
+        getattr(environment, "backed_var_to_val", None) or environment.var_to_val
+    )
+    return values
+
+
+def known(value: Any, values: Mapping[Any, Any]) -> Any:
+    """A size as a number, of values of symbols."""
     return int(value.node.expr.xreplace(values)) if isinstance(value, torch.SymInt) else value
 
 
 def _like(value: Any, values: Mapping[Any, Any]) -> Any:
     if not isinstance(value, torch.Tensor):
-        return _known(value, values)
-    shape, strides = ([_known(n, values) for n in ns] for ns in (value.shape, value.stride()))
+        return known(value, values)
+    shape, strides = ([known(n, values) for n in ns] for ns in (value.shape, value.stride()))
     return torch.empty_strided(shape, strides, dtype=value.dtype, device=value.device)
 
 
@@ -116,5 +124,5 @@ class _Comparison(torch.fx.Interpreter):
             is_same = result.shape == other.shape and result.dtype == other.dtype
             if not is_same or any(size > 1 and a != b for size, a, b in strides):
                 raise ValueError(f"expected {other}, got {result}")
-        elif isinstance(expected, torch.SymInt) and result != _known(expected, self._values):
+        elif isinstance(expected, torch.SymInt) and result != known(expected, self._values):
             raise ValueError(f"expected {expected}, got {result}")

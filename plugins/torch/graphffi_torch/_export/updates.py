@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters, buffers and constants that exported programs update."""
+"""The parameters, buffers, constants and inputs that exported programs update."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch.fx.operator_schemas import get_signature_for_torch_op
 
 from graphffi_torch._export.decompose import all_nodes
+from graphffi_torch._export.sizes_of_one import as_exported
 from graphffi_torch._operators.primitive import PRIMITIVES
 from graphffi_torch._operators.same_tensor import memory_of
 
@@ -100,6 +101,24 @@ def check_updates(function: str, program: torch.export.ExportedProgram) -> None:
                 )
 
 
+def check_not_tied(subject: str, program: torch.export.ExportedProgram) -> None:
+    """Refuses a tensor that is given twice: torch's export makes one input of both."""
+    nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
+    inputs = [nodes[each] for each in program.graph_signature.user_inputs if each in nodes]
+    given = program.call_spec.in_spec
+    values = given.flatten_up_to(program.example_inputs) if program.example_inputs else []
+    first: dict[int, torch.fx.Node] = {}
+    for node, value in zip(inputs, values, strict=False):
+        other = first.setdefault(id(value), node)
+        is_tensor = isinstance(value, torch.Tensor) and other is not node
+        if is_tensor and not (node.users and other.users):
+            raise ValueError(
+                f"graphffi_torch: {subject}: inputs '{other.name}' and '{node.name}': "
+                "expected a tensor for each in the example, got one for both, which makes them one "
+                "input; export with a copy"
+            )
+
+
 def share_elements(one: torch.Tensor, other: torch.Tensor) -> bool:
     """True if an element of a tensor is also one of another tensor."""
     storage = one.untyped_storage()
@@ -110,6 +129,13 @@ def share_elements(one: torch.Tensor, other: torch.Tensor) -> bool:
     touched = torch.zeros(storage.nbytes() // one.element_size(), dtype=torch.bool)
     touched.as_strided(one.shape, one.stride(), one.storage_offset()).fill_(True)
     return bool(touched.as_strided(other.shape, other.stride(), other.storage_offset()).any())
+
+
+def functionalized(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The same program, which lists the inputs and buffers that it updates."""
+    with as_exported(exported):
+        program: torch.export.ExportedProgram = exported.run_decompositions({})
+    return program
 
 
 def input_memory(graph: torch.fx.Graph) -> dict[torch.UntypedStorage, str]:

@@ -62,29 +62,33 @@ _EXPORTS: Final = "{ global: __tvm_ffi_*; __graphffi_*; local: *; };\n"
 
 
 @dataclass(frozen=True)
-class Source:
-    """A file of generated code.
+class Generated:
+    """The output of AOTInductor for a program.
 
     Args:
-        name: Without ending.
-        code: Its text.
-        header: Of the file that it includes, ``<name>.h``.
-        flags: What torch compiles it with.
+        model: The end of the name of the class.
+        code: Text in C++.
+        header: Text of the class, in the file that the code includes, ``<model>.h``.
+        flags: For the compiler.
         device: Where it runs: ``"cpu"`` or ``"cuda"``.
-        images: Object files with its kernels for CUDA.
+        weights: The bytes of all constants.
+        interpreted: The operators that torch would interpret, as ``aten.median``.
+        images: Object files with kernels for CUDA.
     """
 
-    name: str
+    model: str
     code: str
     header: str
     flags: Mapping[str, Any]
     device: str
+    weights: bytes
+    interpreted: Sequence[str]
     images: Sequence[bytes]
 
 
 def build(
     path: Path,
-    sources: Sequence[Source],
+    sources: Sequence[Generated],
     weights: WeightFile,
     externs: Externs,
     *,
@@ -96,7 +100,7 @@ def build(
 
     Args:
         path: Of the library.
-        sources: One for each method.
+        sources: One for each method, whose code exports the method.
         weights: Of all methods.
         externs: Kernels that they need.
         is_embedded: Whether the library holds the weights; else a file beside it does.
@@ -110,9 +114,9 @@ def build(
         on_cuda = [source for source in sources if source.device == "cuda"]
         compiler = _Compiler(Path(folder), (on_cuda or sources)[0].flags, ISAS[isa])
         for source in sources:
-            (Path(folder) / f"{source.name}.h").write_text(source.header)
+            (Path(folder) / f"{source.model}.h").write_text(source.header)
         compiler.precompile("cuda" if on_cuda else "cpu")
-        texts = {source.name: source.code for source in sources}
+        texts = {source.model: source.code for source in sources}
         own = set(externs.own.values())
         if any(name in source.code for name in product_functions() for source in sources):
             own.add(FOLDER / "compiled/product.cc")
@@ -224,12 +228,12 @@ class _Compiler:
         flags = (*self._flags, "-ffp-contract=fast", *_INCLUDES)
         return object_of(source, [self.toolchain.compiler, *flags], run)
 
-    def images(self, sources: Sequence[Source]) -> list[Path]:
+    def images(self, sources: Sequence[Generated]) -> list[Path]:
         """The object files of sources."""
         paths = []
         for source in sources:
             for i, image in enumerate(source.images):
-                paths.append(self._folder / f"{source.name}.{i}.cubin.o")
+                paths.append(self._folder / f"{source.model}.{i}.cubin.o")
                 paths[-1].write_bytes(image)
         return paths
 

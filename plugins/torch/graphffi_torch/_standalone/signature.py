@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -15,14 +14,18 @@ from graphffi.plugin import describe
 from graphffi_torch._export.guard_text import Conditions
 from graphffi_torch._export.size_guards import (
     add_guards,
+    describe_symbol,
+    input_sizes,
     is_row_major,
+    keys_of,
     linear_size,
     parameter_names,
-    size_expression,
     size_guards,
-    symbol_range,
+    symbol_texts,
 )
-from graphffi_torch._export.sizes_of_one import as_exported, sizes_of_one
+from graphffi_torch._export.sizes_of_one import sizes_of_one
+from graphffi_torch._export.updates import check_not_tied
+from graphffi_torch._operators.choice import expression_of
 from graphffi_torch._operators.specs import DTYPE_NAMES
 
 if TYPE_CHECKING:
@@ -147,7 +150,7 @@ class Signature:
         Args:
             name: Of the method.
             exported: The program.
-            program: Of `functional`.
+            program: Of `functionalized`.
 
         Raises:
             NotImplementedError: For inputs and outputs that are no tensors on the CPU or CUDA,
@@ -177,7 +180,7 @@ class Signature:
         for i, spec in enumerate(outputs):
             if not isinstance(spec.arg, TensorArgument):
                 reader.refuse(f"result {i}", "a tensor", _describe(spec.arg))
-            results.append(reader.result(nodes[spec.arg.name].meta.get("val"), operands))
+            results.append(reader.result(nodes[spec.arg.name].meta.get("val")))
         return Signature(
             name,
             tuple(operands),
@@ -189,35 +192,10 @@ class Signature:
         )
 
 
-def functional(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The same program, which lists the inputs and buffers that it updates."""
-    with as_exported(exported):
-        program: torch.export.ExportedProgram = exported.run_decompositions({})
-    return program
-
-
 def _describe(argument: Any) -> str:
     if isinstance(argument, ConstantArgument):
         return describe(argument.value)
     return "a number that calls choose"
-
-
-def check_not_tied(subject: str, program: torch.export.ExportedProgram) -> None:
-    """Refuses a tensor that is given twice: torch's export makes one input of both."""
-    nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
-    inputs = [nodes[each] for each in program.graph_signature.user_inputs if each in nodes]
-    given = program.call_spec.in_spec
-    values = given.flatten_up_to(program.example_inputs) if program.example_inputs else []
-    first: dict[int, torch.fx.Node] = {}
-    for node, value in zip(inputs, values, strict=False):
-        other = first.setdefault(id(value), node)
-        is_tensor = isinstance(value, torch.Tensor) and other is not node
-        if is_tensor and not (node.users and other.users):
-            raise ValueError(
-                f"graphffi_torch: {subject}: inputs '{other.name}' and '{node.name}': "
-                "expected a tensor for each in the example, got one for both, which makes them one "
-                "input; export with a copy"
-            )
 
 
 def _nested(
@@ -238,6 +216,7 @@ class _SignatureReader:
         self._name = name
         self._ones = ones
         self._ranges: Mapping[Any, Any] = program.range_constraints
+        self._texts = symbol_texts(input_sizes(program))
         self._positions: dict[Any, int] = {}
         self.symbols: dict[Any, tuple[str, int, int]] = {}
 
@@ -266,25 +245,17 @@ class _SignatureReader:
             return _GUARDED
         symbol, multiple, offset = linear
         self._positions.setdefault(symbol, len(self._positions))
-        own, low, high = describe_symbol(size, self._ranges, self._ones)
+        own, low, high = describe_symbol(size, linear, self._ranges, self._ones)
         _, lower, upper = self.symbols.get(symbol, (own, low, high))
         self.symbols[symbol] = own, max(low, lower), min(high, upper)
         return self._positions[symbol], multiple, offset
 
-    def result(self, value: Any, operands: Sequence[Operand]) -> tuple[str, str] | None:
+    def result(self, value: Any) -> tuple[str, str] | None:
         """An expression for a result's shape, and its data type."""
         if not isinstance(value, torch.Tensor) or value.dtype not in DTYPE_NAMES:
             return None
-        sizes: dict[Any, str] = {}  # of symbols, by the first operand's that has them
-        for symbol, position in self._positions.items():
-            for operand in operands:
-                for i, (place, multiple, offset) in enumerate(operand.dims):
-                    if place == position and symbol not in sizes:
-                        size = f"{operand.name}.shape[{i}]"
-                        size = f"({size} - {offset})" if offset else size
-                        sizes[symbol] = f"({size} // {multiple})" if multiple != 1 else size
         dims: list[Any] = list(value.shape)
-        shape = [expression_text(size_expression(size), sizes) for size in dims]
+        shape = [expression_text(expression_of(size), self._texts) for size in dims]
         if None in shape:
             return None
         return f"[{', '.join(map(str, shape))}]", DTYPE_NAMES[value.dtype]
@@ -296,41 +267,20 @@ class _SignatureReader:
         )
 
 
-def keys_of(spec: Any) -> tuple[str, ...] | None:
-    """The keys of a dict in a pytree; None for other nodes, and if not all keys are str."""
-    is_dict = spec.type in (dict, OrderedDict) and all(type(key) is str for key in spec.context)
-    return tuple(spec.context) if is_dict else None
-
-
-def describe_symbol(
-    size: torch.SymInt, ranges: Mapping[Any, Any], ones: frozenset[Any]
-) -> tuple[str, int, int]:
-    """Name, and lower and upper limit, of the symbol of a linear size: see `symbol_range`."""
-    linear = linear_size(size)
-    assert linear is not None
-    return _name_of(size, linear[0]), *symbol_range(size, ranges, ones)
-
-
-def _name_of(size: torch.SymInt, symbol: Any) -> str:
-    """The name of a Dim, while the program knows it; else the symbol's."""
-    environment = size.node.shape_env
-    names: Mapping[str, str] = getattr(environment, "source_name_to_debug_name", None) or {}
-    for source in getattr(environment, "var_to_sources", {}).get(symbol, ()):
-        name = source.name if isinstance(source.name, str) else source.name()
-        if names.get(name, "").isidentifier():
-            return names[name]
-    return str(symbol)
-
-
 _OPERATIONS: Final = {"FloorDiv": "//", "CleanDiv": "//", "Mod": "%", "PythonMod": "%"}
 
 
-def expression_text(value: Any, sizes: Mapping[Any, str]) -> str | None:
-    """A size as shape rules are written; None for what those do not know."""
+def expression_text(value: Any, sizes: Mapping[str, str]) -> str | None:
+    """A size as shape rules are written; None for what those do not know.
+
+    Args:
+        value: A number, or an expression of sympy.
+        sizes: Of `symbol_texts`.
+    """
     if isinstance(value, (int, sympy.Integer)):
         return str(int(value))
-    if value in sizes:
-        return sizes[value]
+    if str(value) in sizes:
+        return sizes[str(value)]
     kind, arguments = type(value).__name__, value.args
     if kind == "Pow" and value.exp.is_Integer and value.exp > 0:
         kind, arguments = "Mul", [value.base] * int(value.exp)

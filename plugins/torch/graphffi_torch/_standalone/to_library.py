@@ -10,9 +10,9 @@ import re
 import tempfile
 import uuid
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,14 +29,14 @@ from graphffi_torch._export.decompose import (
     options_for_updates,
 )
 from graphffi_torch._export.sizes_of_one import as_exported
-from graphffi_torch._export.updates import check_updates
+from graphffi_torch._export.updates import check_updates, functionalized
 from graphffi_torch._operators.primitive import PRIMITIVES
 from graphffi_torch._private_names import has, why_without
-from graphffi_torch._standalone.build import Source, build
+from graphffi_torch._standalone.build import Generated, build
 from graphffi_torch._standalone.code import method_code
 from graphffi_torch._standalone.externs import find_externs
 from graphffi_torch._standalone.isa import ISAS, cross_compiler
-from graphffi_torch._standalone.signature import Signature, functional
+from graphffi_torch._standalone.signature import Signature
 from graphffi_torch._standalone.weights import WeightFile, updated_memory
 
 _METHOD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
@@ -60,29 +60,6 @@ _OPTIONS_FOR_CUDA: Final = {
     "max_autotune_gemm_backends": "TRITON",
     "max_autotune_conv_backends": "TRITON",
 }
-
-
-@dataclass(frozen=True)
-class _Generated:
-    """The output of AOTInductor for a program.
-
-    Args:
-        model: The end of the name of the class.
-        code: Text in C++.
-        header: Text of the class.
-        flags: For the compiler.
-        weights: The bytes of all constants.
-        interpreted: The operators that torch would interpret, as ``aten.median``.
-        images: Object files with kernels for CUDA.
-    """
-
-    model: str
-    code: str
-    header: str
-    flags: Mapping[str, Any]
-    weights: bytes
-    interpreted: Sequence[str]
-    images: Sequence[bytes]
 
 
 def to_library(
@@ -161,7 +138,7 @@ def to_library(
             f"got calls of {', '.join(sorted(called))}"
         )
     with _without_onednn():  # as it is compiled: or convolutions have guards of oneDNN's
-        functionals = {name: functional(program) for name, program in programs.items()}
+        functionals = {name: functionalized(program) for name, program in programs.items()}
     signatures = {name: Signature.of(name, programs[name], functionals[name]) for name in programs}
     # What one method updates, others read where it writes it.
     updated = updated_memory(programs, signatures)
@@ -171,7 +148,10 @@ def to_library(
         **ISAS[isa].options,
         **(options or {}),
     }
-    generated = {name: _generate(name, program, chosen) for name, program in decomposed.items()}
+    generated = {
+        name: _generate(name, program, devices[name], chosen)
+        for name, program in decomposed.items()
+    }
     found = find_externs(
         {name: (g.code, g.interpreted, programs[name]) for name, g in generated.items()},
         externs or {},
@@ -180,12 +160,9 @@ def to_library(
     sources = []
     for name, code in generated.items():
         constants = kept.add(name, code.code, code.weights, decomposed[name])
-        device = devices[name]
         signature = Signature.of(name, programs[name], functionals[name])  # torch has found more
-        text = method_code(signature, code.model, device, code.code, constants)
-        sources.append(
-            Source(code.model, text, code.header, code.flags, device, code.images),
-        )
+        text = method_code(signature, code.model, code.device, code.code, constants)
+        sources.append(replace(code, code=text))
     kernels = sorted(called.union(found.references.values()))
     build(
         *(Path(path), sources, kept, found),
@@ -304,8 +281,8 @@ def _check_cuda(isa: str, options: Mapping[str, Any]) -> None:
 
 
 def _generate(
-    name: str, program: torch.export.ExportedProgram, options: Mapping[str, Any]
-) -> _Generated:
+    name: str, program: torch.export.ExportedProgram, device: str, options: Mapping[str, Any]
+) -> Generated:
     import torch._inductor
 
     # Torch never writes a file of a name twice, whatever the options were the first time.
@@ -323,7 +300,7 @@ def _generate(
             program, package_path=f"{folder}/{model}.pt2", inductor_configs=configs
         )
         with zipfile.ZipFile(written) as archive:
-            return _read(model, archive)
+            return _read(model, device, archive)
 
 
 @contextmanager
@@ -338,7 +315,7 @@ def _without_onednn() -> Iterator[None]:
         backend.enabled = before
 
 
-def _read(model: str, archive: zipfile.ZipFile) -> _Generated:
+def _read(model: str, device: str, archive: zipfile.ZipFile) -> Generated:
     files = {Path(entry).name: entry for entry in archive.namelist()}
 
     def content(ending: str) -> bytes:
@@ -347,11 +324,12 @@ def _read(model: str, archive: zipfile.ZipFile) -> _Generated:
 
     nodes = json.loads(content(".wrapper.json") or "{}").get("nodes", ())
     targets = dict.fromkeys(node["node"]["target"] for node in nodes)
-    return _Generated(
+    return Generated(
         model,
         content(".wrapper.cpp").decode(),
         content(f"{model}.h").decode(),
         json.loads(content("_compile_flags.json")),
+        device,
         content(".blob"),
         [target.replace("::", ".") for target in targets],
         # All in one, or (torch before 2.13, or where that fails) one for each.
