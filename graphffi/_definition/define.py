@@ -267,8 +267,7 @@ def _define(
         raise ValueError(
             f"{name}: expected a shape rule for {', '.join(definition.results)}, got none"
         )
-    updates = any(operand.mutated for operand in definition.operands)
-    if not (definition.results or updates or definition.has_side_effect):
+    if not (definition.results or definition.is_updating or definition.has_side_effect):
         raise ValueError(
             f"{name}: expected a result or an operand that is updated in place, got neither; "
             "pass has_side_effect=True if the op has a side effect"

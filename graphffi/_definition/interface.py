@@ -103,6 +103,11 @@ class Interface:
         return tuple(p for p in self.parameters if isinstance(p, Attribute))
 
     @property
+    def is_updating(self) -> bool:
+        """True if calls update operands."""
+        return any(operand.mutated for operand in self.operands)
+
+    @property
     def stated(self) -> tuple[StatedView, ...]:
         """The statements of the parameters of the kernel that runs all calls, if one does."""
         return ()

@@ -186,8 +186,7 @@ class Generator:
         yield template
         yield from self._absent(template)
         yield from self._resized(template)
-        is_updating = any(operand.mutated for operand in self._definition.operands)
-        yield from _layouts(template, is_updating=is_updating)
+        yield from _layouts(template, is_updating=self._definition.is_updating)
         yield from self._retyped(template)
         yield from self._edges(template)
 

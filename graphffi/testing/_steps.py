@@ -56,8 +56,7 @@ def layout(op: Op, case: Case, outcomes: Outcomes) -> Problems:
         return
     expected = call_on(case.device, op, case.arguments(op.definition, numpy_copy))
     outcome = outcomes[case]
-    updated = any(o.mutated for o in op.definition.operands)
-    if updated and any(0 in v.all_strides for v in case.views()):
+    if op.definition.is_updating and any(0 in v.all_strides for v in case.views()):
         return  # elements that share memory
     if text := difference(expected, outcome.arrays, outcome.names):
         yield "layout", f"{text}; expected the result for row-major copies"
@@ -229,7 +228,6 @@ def threads(op: Op, case: Case, outcomes: Outcomes) -> Problems:
         return used > (1 if sum(calls) > 1000 else 3) or time.monotonic() - begin > 10
 
     barrier = threading.Barrier(_NUM_THREADS)
-    is_updating = any(operand.mutated for operand in op.definition.operands)
 
     def work(i: int) -> None:
         arguments = cases[i].arguments(op.definition, numpy_view)
@@ -237,7 +235,7 @@ def threads(op: Op, case: Case, outcomes: Outcomes) -> Problems:
         while not found and not is_enough():
             calls[i] += 1
             try:
-                if is_updating:
+                if op.definition.is_updating:
                     arguments = cases[i].arguments(op.definition, numpy_view)
                 text = difference(expected[i], call_on(case.device, op, arguments), names)
             except Exception as error:

@@ -14,11 +14,9 @@ import graphffi_torch._C as _C
 from graphffi.plugin import (
     Framework,
     Tracer,
-    backward_rule,
     call_device,
     described,
     flat,
-    forward_rule,
     register_framework,
     register_tracer,
     set_tensor_viewer,
@@ -59,7 +57,7 @@ from graphffi_torch._operators.specs import empty, results_of, to_numpy
 from graphffi_torch._private_names import has
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
     from graphffi import TensorSpec
@@ -107,15 +105,7 @@ class TorchFramework(Framework):
         One that torch can't have is left to other frameworks: calls on torch's tensors say why.
         """
         self._ops.append(op)
-        self._let_trace(op)
-        if why_no_operator(op.definition) is not None:
-            return
-        install_reference(op)
-        register_operator(op)
-        announce_sharding(op)
-        definition = op.definition
-        if backward_rule(definition) is not None or forward_rule(definition) is not None:
-            set_rules(definition)
+        self._use(op, register_operator)
 
     def add_vjp(self, op: DefinedOp) -> None:
         """Registers the op's gradient rule with autograd."""
@@ -131,13 +121,16 @@ class TorchFramework(Framework):
 
     def replace_op(self, op: DefinedOp) -> None:
         """Makes the op's operators, and what is compiled from now on, use its new definition."""
-        if why_no_operator(op.definition) is not None:
-            return
-        install_reference(op)
-        replace_operators(op)
+        self._use(op, replace_operators)
+
+    def _use(self, op: DefinedOp, register: Callable[[DefinedOp], None]) -> None:
+        """Makes torch use the definition that the op has by now."""
+        if why_no_operator(op.definition) is None:
+            install_reference(op)
+            register(op)
+            announce_sharding(op)
+            set_rules(op.definition)
         self._let_trace(op)
-        announce_sharding(op)
-        set_rules(op.definition)
 
     def _let_trace(self, op: DefinedOp) -> None:
         """Gives an op the function that Dynamo follows, if Dynamo is there."""

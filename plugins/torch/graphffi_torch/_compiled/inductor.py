@@ -62,7 +62,7 @@ def add_op(definition: Definition, operators: Sequence[Any]) -> None:
 def _set_decomposition(definition: Definition, operator: Any) -> None:
     """Lets Inductor see what calls compute that run the op's reference, to fuse it."""
     former = decomposition.decompositions.pop(operator, None)
-    if definition.runs_reference and not any(o.mutated for o in definition.operands):
+    if definition.runs_reference and not definition.is_updating:
         chosen = functools.partial(_decompose, definition, operator)
         decomposition.decompositions[operator] = chosen
     elif former is None:

@@ -68,8 +68,7 @@ def install() -> None:
         _are,
         _is_static_by_default,
         _find_places,
-        _dtype_text,
-        _device_text,
+        _text_of,
         distinct,
         why_no_operand,
         with_signs,
@@ -261,20 +260,12 @@ def _are_tensors(value: Any) -> bool:
 def _is(kind: Any, value: Any) -> bool:
     """True if an operator takes a value as it is."""
     if kind in (dtype, Device):
-        return type(value) is str and _is_name(kind, value)
+        return type(value) is str and _text_of(kind, value) == value  # it may have other names
     if type(value) is not kind:
         return False
     if kind is int:
         return is_int64(value)
     return kind is not str or not any("\ud800" <= char <= "\udfff" for char in value)
-
-
-def _is_name(kind: Any, text: str) -> bool:
-    """True if this is what a dtype or a device is called here; it may have other names."""
-    try:
-        return plain_text(kind(text)) == text
-    except ValueError:
-        return False
 
 
 def _are(kind: Any, value: Any) -> bool:
@@ -324,23 +315,17 @@ def _traced_to_bool(value: Any) -> Any:
 
 def _traced_to_dtype(value: Any) -> Any:
     # Dynamo cannot make a graphffi.dtype; the operator takes its name.
-    return None if type(value) in NUMBERS or is_tensor(value) else _dtype_text(value)
-
-
-def _dtype_text(value: Any) -> Any:
-    try:
-        return plain_text(dtype(value))
-    except (TypeError, ValueError):
-        return None
+    return None if type(value) in NUMBERS or is_tensor(value) else _text_of(dtype, value)
 
 
 def _traced_to_device(value: Any) -> Any:
-    return None if type(value) in NUMBERS or is_tensor(value) else _device_text(value)
+    return None if type(value) in NUMBERS or is_tensor(value) else _text_of(Device, value)
 
 
-def _device_text(value: Any) -> Any:
+def _text_of(kind: Any, value: Any) -> Any:
+    """What the dtype or the device of this value is called here; None if it is none."""
     try:
-        return plain_text(Device(value))
+        return plain_text(kind(value))
     except (TypeError, ValueError):
         return None
 
@@ -353,4 +338,4 @@ def _to_name(value: Any) -> Any:
     if type(value) in NUMBERS:  # of which Dynamo gives no module, if they are symbolic
         return value
     is_numpys = (value if isinstance(value, type) else type(value)).__module__.startswith("numpy")
-    return (is_numpys and _dtype_text(value)) or value
+    return (is_numpys and _text_of(dtype, value)) or value

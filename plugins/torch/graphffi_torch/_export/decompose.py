@@ -298,7 +298,7 @@ def _run_reference(
             "updates operands, got the reference"
         )
     operands, attributes = call.rule_arguments()
-    if call.outputs is None and not any(o.mutated for o in definition.operands):
+    if call.outputs is None and not definition.is_updating:
         return compute(
             definition,
             call.operands,

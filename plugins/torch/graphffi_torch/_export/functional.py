@@ -68,7 +68,9 @@ def twin_of(op: DefinedOp) -> Any:
 def pure_operators() -> dict[Any, Definition]:
     """The operators without updates and side effects, one for each op: its own, or its twin."""
     ops = [op for op in registered_ops() if not op.definition.has_side_effect]
-    return {twin_of(o) if _is_updating(o) else operators_of(o)[0]: o.definition for o in ops}
+    return {
+        twin_of(o) if o.definition.is_updating else operators_of(o)[0]: o.definition for o in ops
+    }
 
 
 def functional(function: str, exported: torch.export.ExportedProgram) -> Functional:
@@ -90,7 +92,7 @@ def functional(function: str, exported: torch.export.ExportedProgram) -> Functio
     check_updates(function, exported)
     definitions = {o: d for d, operators in registered_operators() for o in operators}
     _check_ops(function, exported, definitions)
-    updating = {operators_of(op)[0]: op for op in registered_ops() if _is_updating(op)}
+    updating = {operators_of(op)[0]: op for op in registered_ops() if op.definition.is_updating}
 
     def change(graph: torch.fx.Graph) -> dict[str, str]:
         replaced: dict[str, str] = {}
@@ -101,10 +103,6 @@ def functional(function: str, exported: torch.export.ExportedProgram) -> Functio
 
     with as_exported(exported):
         return _with_updates_returned(changed(exported, change).run_decompositions({}))
-
-
-def _is_updating(op: DefinedOp) -> bool:
-    return any(operand.mutated for operand in op.definition.operands)
 
 
 def _check_ops(

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from graphffi.plugin import FactoryError, Operand, call_device, flat
+from graphffi.plugin import FactoryError, call_device, flat
 from graphffi_torch._C import check_data_type
 from graphffi_torch._compiled.dynamo import end_trace
 from graphffi_torch._compiled.repairs import keep_results, repair
 from graphffi_torch._operators.choice import chosen_kernel, run_rule
-from graphffi_torch._operators.operator_schema import arguments_by_name
+from graphffi_torch._operators.operator_schema import argument_values
 from graphffi_torch._operators.recompute import why_not_traced
 from graphffi_torch._operators.specs import allocations, concrete, rule_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphffi.plugin import Attribute, DefinedOp, Definition
+    from graphffi.plugin import DefinedOp, Definition
 
 _WRONG_CALLS: Final = (
     *(TypeError, ValueError, AttributeError, LookupError, ArithmeticError),
@@ -35,9 +35,7 @@ def make_fake(op: DefinedOp) -> Callable[..., Any]:
     def fake(*arguments: Any, **keywords: Any) -> Any:
         definition = op.definition
         infer = _make_infer(definition)
-        # Torch leaves out arguments that have their default.
-        given = arguments_by_name(definition, arguments, keywords)
-        values = [given[p.name] if p.name in given else _default(p) for p in definition.parameters]
+        values = argument_values(definition, arguments, keywords)
         _check_tensors(definition, values)
         _repair(definition)
         try:
@@ -68,12 +66,10 @@ def make_effect_fake(op: DefinedOp) -> Callable[..., Any]:
     def effect_fake(*arguments: Any, **keywords: Any) -> list[torch.Tensor]:
         definition = op.definition
         returned = flat(fake(*arguments, **keywords))
-        values = arguments_by_name(definition, arguments, keywords)
-        mutated = [values.get(o.name) for o in definition.operands if o.mutated]
-        returned += map(torch.empty_like, flat(mutated))
+        operands, _ = definition.split(argument_values(definition, arguments, keywords))
+        returned += map(torch.empty_like, definition.updated(operands))
         if not returned:
-            tensors = (t for t in flat([*values.values()]) if isinstance(t, torch.Tensor))
-            given = next(tensors, torch.empty(0))
+            given = next(iter(flat(operands)), torch.empty(0))
             returned.append(given.new_empty(0))
         return returned
 
@@ -160,7 +156,7 @@ def _repair(definition: Definition) -> None:
             error = NotImplementedError(reason)
             end_trace(error)
             raise error
-    if any(operand.mutated for operand in definition.operands):
+    if definition.is_updating:
         repair()
 
 
@@ -176,7 +172,3 @@ def _with_sizes(error: Exception, infer: Callable[..., Any], arguments: Sequence
     except RuntimeError:  # torch's: there are no sizes yet
         return error
     return error  # the rule fails for symbols alone
-
-
-def _default(parameter: Operand | Attribute) -> Any:
-    return None if isinstance(parameter, Operand) else parameter.default

@@ -72,7 +72,7 @@ def operator_schemas(definition: Definition) -> tuple[str, str, str]:
     returns = ["Tensor"] * len(definition.results)
     result = returns[0] if len(returns) == 1 else f"({', '.join(returns)})"
     schema = f"{definition.name}({', '.join((*arguments, digest))}) -> {result}"
-    if any(operand.mutated for operand in definition.operands):
+    if definition.is_updating:
         if not definition.has_side_effect:
             return schema, "", ""
         return schema, "", functional_schema(definition, f"{definition.name}.effect")
@@ -101,7 +101,7 @@ def argument_names(definition: Definition) -> list[str]:
     that have parameters `mode`, `_mutable_op` and `_all_bases` themselves; it warns of `self`.
     """
     names = [p.name for p in definition.parameters]
-    if not any(operand.mutated for operand in definition.operands):
+    if not definition.is_updating:
         return names
     return [_free_name(name, names) if _is_taken(name) else name for name in names]
 
@@ -126,6 +126,17 @@ def arguments_by_name(
     values = dict(zip(parameters, args, strict=False))
     values.update((by_argument.get(name, name), value) for name, value in kwargs.items())
     return values
+
+
+def argument_values(
+    definition: Definition, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[Any]:
+    """One argument for each parameter: torch leaves out those that have their default."""
+    values = {
+        a.name: a.to_graph(a.default) for a in definition.attributes if a.default is not MISSING
+    }
+    values.update(arguments_by_name(definition, args, kwargs))
+    return [values.get(p.name) for p in definition.parameters]
 
 
 def operator_arguments(definition: Definition, bound: BoundCall) -> list[Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from graphffi import dtype
-from graphffi.plugin import MISSING, call_device, flat
+from graphffi.plugin import call_device, flat
 from graphffi_torch._export.guard_text import Conditions
 from graphffi_torch._operators.choice import (
     chosen_kernel,
@@ -20,7 +20,7 @@ from graphffi_torch._operators.choice import (
     takes_sizes_for_granted,
 )
 from graphffi_torch._operators.effects import put_back, register_side_effect
-from graphffi_torch._operators.operator_schema import arguments_by_name, overload_of
+from graphffi_torch._operators.operator_schema import argument_values, overload_of
 from graphffi_torch._operators.specs import DTYPE_NAMES, rule_arguments
 
 if TYPE_CHECKING:
@@ -122,18 +122,10 @@ class PrimitiveCall:
         definition: Definition, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> PrimitiveCall:
         """Matches arguments with the operator's schema."""
-        values = {
-            a.name: a.to_graph(a.default) for a in definition.attributes if a.default is not MISSING
-        }
-        values.update(arguments_by_name(definition, args, kwargs))
-        return PrimitiveCall(
-            definition,
-            [values.get(o.name) for o in definition.operands],
-            [values[a.name] for a in definition.attributes],
-            [values[name] for name in definition.results]
-            if overload_of(operator) == "out"
-            else None,
-        )
+        operands, attributes = definition.split(argument_values(definition, args, kwargs))
+        has_outputs = overload_of(operator) == "out"
+        outputs = [kwargs[name] for name in definition.results] if has_outputs else None
+        return PrimitiveCall(definition, operands, attributes, outputs)
 
     def primitive(
         self, kernel: OpKernel, results: Sequence[Any], workspace: Any, *, described: bool = False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphffi.plugin import Operand
 from graphffi_torch._compiled.dynamo import end_trace, is_wrong_call
-from graphffi_torch._operators.operator_schema import arguments_by_name
+from graphffi_torch._operators.operator_schema import argument_values
 from graphffi_torch._operators.operators import operator_of
 from graphffi_torch._operators.primitive import CALL, CALL_GRAPH
 
@@ -51,10 +51,9 @@ def _register(op: DefinedOp) -> None:
     definition = op.definition
 
     def acceptable(*arguments: Any, **keywords: Any) -> list[tuple[list[Any], list[Any]]]:
-        values = arguments_by_name(definition, arguments, keywords)
-        given = [values.get(p.name) for p in definition.parameters]
+        values = argument_values(definition, arguments, keywords)
         try:
-            return _PlacedCall.of(definition, given).placements()
+            return _PlacedCall.of(definition, values).placements()
         except ValueError as error:
             end_trace(error)
             raise

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from graphffi.plugin import Operand, call_in_batch, call_in_order
+from graphffi.plugin import call_in_batch, call_in_order
 from graphffi_torch._operators.choice import run_rule
+from graphffi_torch._operators.operator_schema import argument_values
 from graphffi_torch._operators.specs import spec_of
 
 if TYPE_CHECKING:
@@ -33,11 +34,9 @@ def register_vmap(op: DefinedOp) -> None:
 
 def _call(op: DefinedOp, size: int, in_dims: Sequence[Any], args: Sequence[Any]) -> list[Any]:
     definition = op.definition
-    # Torch leaves out arguments that have their default.
-    rest = definition.parameters[len(args) :]
-    defaults = [None if isinstance(p, Operand) else p.default for p in rest]
-    given, constants = definition.split([*args, *defaults])
-    dims, _ = definition.split([*in_dims[: len(args)], *[None] * len(rest)])
+    given, constants = definition.split(argument_values(definition, args, {}))
+    num_left_out = len(definition.parameters) - len(args)
+    dims, _ = definition.split([*in_dims[: len(args)], *[None] * num_left_out])
     batched = [_is_batched(*pair) for pair in zip(given, dims, strict=True)]
     operands = [
         _to_front(value, dim, operand.mutated)
