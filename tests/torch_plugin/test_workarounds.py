@@ -278,7 +278,7 @@ def test_dynamo_cannot_read_the_compilers_configuration() -> None:
 
 
 def test_the_oldest_torch_needs_code_of_its_own() -> None:
-    """What is for 2.10 only: `env_stream.cc`, `load_package`.
+    """What is for 2.10 only: `env.cc`, `load_package`.
 
     And for 2.12 and older: `autograd_node.h`.
     """

@@ -22,6 +22,10 @@ int AllocateWithTorch(DLTensor* prototype, DLManagedTensorVersioned** out, void*
 /// the CPU leave it in place.
 extern GRAPHFFI_TORCH_API DLPackManagedTensorAllocator shared_allocator;
 
+/// The device's current stream as its driver knows it (a cudaStream_t, say); NULL for the CPU.
+/// \throws c10::Error where torch does not know the handles of this device's streams.
+GRAPHFFI_TORCH_API void* CurrentStream(c10::Device device);
+
 /// Makes `device` current and its current stream and torch's allocator the env, for a scope. Any
 /// device type that has a guard implementation, PrivateUse1 included; not the CPU, which needs only
 /// the allocator.

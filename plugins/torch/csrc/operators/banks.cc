@@ -177,10 +177,6 @@ void AttributeBank::Add(const c10::IValue& value, Conversion conversion) {
   Add(Convert(value, conversion));
 }
 
-void AttributeBank::AddEach(c10::ArrayRef<c10::IValue> list) {
-  for (const c10::IValue& value : list) Add(value);
-}
-
 void AttributeBank::AddList(c10::ArrayRef<c10::IValue> list, Conversion conversion) {
   BeginList(list.size());
   for (const c10::IValue& value : list) AddItem(Convert(value, conversion));

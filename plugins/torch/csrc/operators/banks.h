@@ -192,11 +192,7 @@ class GRAPHFFI_TORCH_API AttributeBank {
 
   /// One slot. \throws Error when a string does not convert.
   void Add(const c10::IValue& value, Conversion conversion = Conversion::kNone);
-  /// One slot, for a text that stays until the call has returned.
-  void Add(const std::string& text) { Add(Convert(text)); }
   void Add(const TVMFFIAny& value) { *values_.AddSlot() = value; }
-  /// One slot per element.
-  void AddEach(c10::ArrayRef<c10::IValue> list);
   /// One slot, which the plan passes as an ffi.Array.
   void AddList(c10::ArrayRef<c10::IValue> list, Conversion conversion = Conversion::kNone);
   /// AddList, with values that are added next, by AddItem.

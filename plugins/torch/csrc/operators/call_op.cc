@@ -24,6 +24,7 @@
 namespace graphffi_torch {
 namespace {
 
+using graphffi::Plan;
 using torch::jit::Stack;
 
 constexpr size_t kNumArguments = 8;  // of the schema below
@@ -47,7 +48,9 @@ void RunCall(c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> ou
   TVMFFIAny room[graphffi::Layout::kMost];
   graphffi::Spill spill;
   AttributeBank attributes(room, {0, graphffi::Layout::kMost}, &spill);
-  for (c10::ArrayRef<c10::IValue> list : {ints, floats, strs}) attributes.AddEach(list);
+  for (c10::ArrayRef<c10::IValue> list : {ints, floats, strs}) {
+    for (const c10::IValue& value : list) attributes.Add(value);
+  }
   site->Run(tensors.data(), attributes.bank().values, 0);
 }
 
@@ -80,18 +83,16 @@ bool IsExpanded(const at::Tensor& tensor) {
          at::has_internal_overlap(tensor) == at::MemOverlap::Yes;
 }
 
-/// How errors name a tensor of a call: by what its description knows, or by its place.
-std::string NameOf(const std::vector<std::string>& known, size_t count, char prefix, size_t i) {
-  return "'" + (known.size() == count ? known[i] : prefix + std::to_string(i)) + "'";
+/// How errors name a tensor of a call.
+std::string NameOf(const CallNames& names, Plan::Op op, size_t i) {
+  return "'" + names.NameOf(op, i) + "'";
 }
 
 /// Raises what the call on data would: compilers may not even know the data type.
-void CheckDataTypes(const CallNames& names, c10::ArrayRef<c10::IValue> tensors,
-                    const std::vector<std::string>& known, char prefix) {
+void CheckDataTypes(const CallNames& names, Plan::Op op, c10::ArrayRef<c10::IValue> tensors) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].isTensor()) continue;
-    CheckDataType(names.subject + ": " + NameOf(known, tensors.size(), prefix, i),
-                  tensors[i].toTensor().scalar_type());
+    CheckDataType(names.subject + ": " + NameOf(names, op, i), tensors[i].toTensor().scalar_type());
   }
 }
 
@@ -107,17 +108,17 @@ bool AreApart(const at::Tensor& a, const at::Tensor& b) {
 void CheckMemory(const CallNames& names, c10::ArrayRef<c10::IValue> inputs,
                  c10::ArrayRef<c10::IValue> outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::string output = NameOf(names.outputs, outputs.size(), 'o', i);
+    const std::string output = NameOf(names, Plan::Op::kOutput, i);
     if (IsExpanded(outputs[i].toTensor())) FailExpanded(names.subject, output);
     for (size_t k = 0; k < inputs.size(); ++k) {
       if (!inputs[k].isTensor() || !ShareElements(outputs[i].toTensor(), inputs[k].toTensor()))
         continue;
-      FailSharedMemory(names.subject, output, NameOf(names.inputs, inputs.size(), 'i', k));
+      FailSharedMemory(names.subject, output, NameOf(names, Plan::Op::kInput, k));
     }
     for (size_t k = 0; k < i; ++k) {
       const at::Tensor &a = outputs[i].toTensor(), &b = outputs[k].toTensor();
       if (!ShareElements(a, b) && !AreApart(a, b)) continue;
-      FailSharedMemory(names.subject, output, NameOf(names.outputs, outputs.size(), 'o', k));
+      FailSharedMemory(names.subject, output, NameOf(names, Plan::Op::kOutput, k));
     }
   }
 }
@@ -129,10 +130,10 @@ void CheckTraced(const Stack& stack, bool writes_outputs) {
   CheckNoData(arguments[0].toStringRef(), arguments.slice(1, 2));
   try {
     const c10::ArrayRef<c10::IValue> inputs = ListOf(arguments[1]), outputs = ListOf(arguments[2]);
-    const CallNames names =
-        CallNames::Parse(arguments[7].toStringRef(), arguments[0].toStringRef());
-    CheckDataTypes(names, inputs, names.inputs, 'i');
-    CheckDataTypes(names, outputs, names.outputs, 'o');
+    CallNames names = CallNames::Parse(arguments[7].toStringRef(), arguments[0].toStringRef());
+    names.Keep(inputs.size(), outputs.size());
+    CheckDataTypes(names, Plan::Op::kInput, inputs);
+    CheckDataTypes(names, Plan::Op::kOutput, outputs);
     if (writes_outputs) CheckMemory(names, inputs, outputs);
   } catch (const graphffi::Error& error) {
     ThrowTracedError(error);

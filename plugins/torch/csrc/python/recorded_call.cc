@@ -3,6 +3,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/jit_type.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <string>
@@ -29,19 +30,12 @@ c10::IValue ToIValue(Kind kind, const TVMFFIAny& value) {
 }
 
 c10::IValue ToListIValue(Kind kind, const TVMFFIAny* values, int32_t count) {
-  c10::List<int64_t> ints;
-  c10::List<double> floats;
-  c10::List<bool> bools;
-  c10::List<std::string> strs;
-  for (int32_t i = 0; i < count; ++i) {
-    if (kind == Kind::kInt) ints.push_back(values[i].v_int64);
-    if (kind == Kind::kFloat) floats.push_back(values[i].v_float64);
-    if (kind == Kind::kBool) bools.push_back(values[i].v_int64 != 0);
-    if (kind == Kind::kStr) strs.push_back(values[i].v_c_str);
-  }
-  if (kind == Kind::kInt) return ints;
-  if (kind == Kind::kFloat) return floats;
-  return kind == Kind::kBool ? c10::IValue(bools) : c10::IValue(strs);
+  static const c10::TypePtr types[] = {c10::IntType::get(), c10::FloatType::get(),
+                                       c10::BoolType::get(), c10::StringType::get()};
+  const auto first = static_cast<size_t>(Kind::kInt);
+  c10::impl::GenericList list(types[static_cast<size_t>(kind) - first]);
+  for (int32_t i = 0; i < count; ++i) list.push_back(ToIValue(kind, values[i]));
+  return list;
 }
 
 c10::IValue ToTensorList(PyObject* tensors) {

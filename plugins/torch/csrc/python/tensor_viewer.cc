@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "env.h"
-#include "env_stream.h"
 #include "hooks/plugin_call.h"
 #include "operators/banks.h"
 #include "python/define.h"

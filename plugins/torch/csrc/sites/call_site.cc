@@ -58,6 +58,11 @@ CallNames CallNames::Parse(const std::string& digest, const std::string& func) {
   return names;
 }
 
+void CallNames::Keep(size_t num_inputs, size_t num_outputs) {
+  if (inputs.size() != num_inputs) inputs.clear();
+  if (outputs.size() != num_outputs) outputs.clear();
+}
+
 std::string CallNames::ParseSubject(const std::string& digest, const std::string& func) {
   const std::optional<DigestEnds> ends = FindEnds(digest);
   return ends.has_value() ? digest.substr(0, ends->subject) : func;
@@ -68,10 +73,7 @@ CallSite::CallSite(const std::string& func, const std::string& plan, const graph
                    std::string opt_origin)
     : target_{graphffi::KernelSlot(func, std::move(opt_origin)), {}} {
   CallNames names = CallNames::Parse(digest, func);
-  const bool names_inputs = names.inputs.size() == static_cast<size_t>(counts.inputs);
-  const bool names_outputs = names.outputs.size() == static_cast<size_t>(counts.outputs);
-  if (!names_inputs) names.inputs.clear();
-  if (!names_outputs) names.outputs.clear();
+  names.Keep(static_cast<size_t>(counts.inputs), static_cast<size_t>(counts.outputs));
   target_.returns_none = names.returns_none;
   if (!names.conditions.empty()) {
     conditions_ = graphffi::Conditions::Parse(names.conditions);

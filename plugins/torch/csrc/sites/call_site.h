@@ -63,6 +63,8 @@ struct CallNames : graphffi::TensorNames {
 
   /// Without such names, the subject is `func`.
   static CallNames Parse(const std::string& digest, const std::string& func);
+  /// Drops the names of inputs, or of outputs, if a call has another number of them.
+  void Keep(size_t num_inputs, size_t num_outputs);
   /// The subject alone.
   static std::string ParseSubject(const std::string& digest, const std::string& func);
 };
