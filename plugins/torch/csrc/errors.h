@@ -2,6 +2,7 @@
 // How errors of kernels and of graphffi leave through torch's dispatcher.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "call/error.h"
@@ -44,5 +45,9 @@ void PrepareForCalls();
 
 /// Makes the Python exception pending in this thread; false in a process without Python.
 bool SetPendingError(const graphffi::Error& error);
+
+/// The error of this thread's last failed call of generated code, which itself carries text only;
+/// once. NULL if there is none.
+GRAPHFFI_TORCH_API std::unique_ptr<graphffi::Error> TakeAotError();
 
 }  // namespace graphffi_torch

@@ -12,7 +12,6 @@ def define_op(
     results: list[str],
     conversions: dict[str, str],
     kernels: list[tuple[str, str]],
-    digest: str,
     answer: Callable[..., str] | None,
     parameters: list[tuple[str, str, str, Any]],
     result_type: Any,
@@ -20,7 +19,6 @@ def define_op(
     allow_cuda_graph: bool,
     has_vmap_rule: bool,
     may_run_again: bool,
-    replace: bool,
 ) -> Any: ...
 def check_data_type(tensor: str, dtype: torch.dtype) -> None: ...
 def make_tensor_viewer(exchange: Any) -> Any: ...

@@ -168,22 +168,10 @@ void Register(const OpDescription& description, const OpSlot* slot) {
                                 torch::CppFunction::makeFromBoxedFunction<&DropArguments>()));
 }
 
-std::string Fingerprint(const OpDescription& d) {
-  std::string text = d.schema + "\n" + d.opt_out_schema + "\n" + d.digest;
-  for (const OpDescription::Kernel& kernel : d.kernels) {
-    text += "\n" + kernel.reference + "\n" + kernel.plan;
-  }
-  return text;
-}
-
 /// Ops that are registered, by name.
 struct Registry {
-  struct Entry {
-    std::string fingerprint;
-    OpSlot* slot;
-  };
   std::mutex mutex;
-  std::unordered_map<std::string, Entry> entries;
+  std::unordered_map<std::string, OpSlot*> slots;
   static Registry& Global() {
     static auto* instance = new Registry();
     return *instance;
@@ -215,27 +203,19 @@ void ReturnList(c10::List<at::Tensor> list, size_t num_arguments, Stack* stack) 
   stack->emplace_back(std::move(list));
 }
 
-const OpCall* DefineOp(const OpDescription& description, bool replace) {
+const OpCall* DefineOp(const OpDescription& description) {
   auto call = std::make_unique<const OpCall>(description);
   const std::string& name = call->subject();
   Registry& registry = Registry::Global();
   std::lock_guard<std::mutex> lock(registry.mutex);
-  auto found = registry.entries.find(name);
-  if (found != registry.entries.end()) {
-    Registry::Entry& entry = found->second;
-    if (entry.fingerprint == Fingerprint(description)) return entry.slot->load();
-    if (!replace) {
-      throw graphffi::Error("ValueError", name +
-                                              ": expected the registered definition with torch, "
-                                              "got another one; give it another name");
-    }
-    entry.fingerprint = Fingerprint(description);
-    entry.slot->store(call.get(), std::memory_order_release);
+  auto found = registry.slots.find(name);
+  if (found != registry.slots.end()) {
+    found->second->store(call.get(), std::memory_order_release);
     return call.release();  // calls may be under way that use the former one
   }
   auto slot = std::make_unique<OpSlot>(call.get());
   Register(description, slot.get());
-  registry.entries.emplace(name, Registry::Entry{Fingerprint(description), slot.release()});
+  registry.slots.emplace(name, slot.release());
   return call.release();  // the dispatcher uses it until the process ends
 }
 

@@ -43,7 +43,6 @@ struct OpDescription {
     std::string plan;  ///< over the names of arguments and results
   };
   std::vector<Kernel> kernels;
-  std::string digest;  ///< changes with anything that the rest does not show
   /// Says which kernel a call runs, too. NULL: no results, nothing to check, one kernel.
   std::shared_ptr<graphffi::ShapeRule> opt_rule;
   bool may_run_again = true;      ///< otherwise calls that a checkpoint repeats are refused
@@ -53,13 +52,11 @@ struct OpDescription {
 
 /// Registers the operators of an op with the dispatcher, for the life of the process: kernels for
 /// all devices, autograd guards, and for the destination-passing form Meta. The fake of `schema` is
-/// the caller's to register. Gives the op, also if the same description was registered before; it
-/// lives as long as the process. Thread-safe.
-/// With `replace`, the operators of another description under the same name run this one from now
-/// on, which has to have the same schemas, tags and kind of batching; calls that are under way end
-/// as they began.
-/// \throws graphffi::Error(ValueError) for another description under the same name.
-GRAPHFFI_TORCH_API const OpCall* DefineOp(const OpDescription& description, bool replace = false);
+/// the caller's to register. Gives the op, which lives as long as the process. Thread-safe.
+/// Operators that are registered under the name run this description from now on. It has to have
+/// the schemas, tags and kind of batching of the former one; calls that are under way end as they
+/// began.
+GRAPHFFI_TORCH_API const OpCall* DefineOp(const OpDescription& description);
 
 /// Torch (2.10 to 2.15) takes a call with one tensor on the device meta for one about shapes alone.
 /// \throws ValueError, as torch has it, for arguments with a tensor that has data

@@ -26,23 +26,27 @@
 #include "python/gradient_rule.h"
 #include "python/python_rule.h"
 #include "python/raise.h"
-#include "sites/aot_error.h"
 
 namespace py = pybind11;
 
 namespace graphffi_torch {
 namespace {
 
-std::vector<DirectParameter> ToParameters(const py::list& list) {
-  std::vector<DirectParameter> parameters;
+/// Reads a list of `(name, kind, flags, default)`, and adds the names to `names`.
+std::vector<DirectOp::Parameter> ToParameters(const py::list& list,
+                                              std::vector<std::string>* names) {
+  std::vector<DirectOp::Parameter> parameters;
   for (py::handle item : list) {
     auto [name, kind, flags, value] =
         py::cast<std::tuple<std::string, std::string, std::string, py::object>>(item);
     const auto has = [&flags = flags](const char* flag) {
       return flags.find(flag) != std::string::npos;
     };
-    parameters.push_back({std::move(name), std::move(kind), has("list"), has("optional"),
-                          has("mutated"), has("required"), has("by_name"), std::move(value)});
+    PyObject* interned = PyUnicode_InternFromString(name.c_str());
+    if (interned == nullptr) throw py::error_already_set();
+    parameters.push_back({interned, KindOf(kind), has("list"), has("optional"), has("mutated"),
+                          has("by_name"), has("required") ? nullptr : value.release().ptr()});
+    names->push_back(std::move(name));
   }
   return parameters;
 }
@@ -72,15 +76,11 @@ std::vector<RuleValue> ToRuleValues(const py::list& list) {
 py::capsule Define(std::string schema, std::string out_schema, std::string effect_schema,
                    std::vector<std::string> results,
                    const std::unordered_map<std::string, std::string>& conversions,
-                   std::vector<std::pair<std::string, std::string>> kernels, std::string digest,
-                   py::object answer, const py::list& parameter_list, py::object result_type,
-                   bool release_gil, bool allow_cuda_graph, bool has_vmap_rule, bool may_run_again,
-                   bool replace) {
-  std::vector<DirectParameter> parameters = ToParameters(parameter_list);
+                   std::vector<std::pair<std::string, std::string>> kernels, py::object answer,
+                   const py::list& parameter_list, py::object result_type, bool release_gil,
+                   bool allow_cuda_graph, bool has_vmap_rule, bool may_run_again) {
   OpDescription description;
-  for (const DirectParameter& parameter : parameters) {
-    description.parameters.push_back(parameter.name);
-  }
+  auto parameters = ToParameters(parameter_list, &description.parameters);
   for (const auto& [name, conversion] : conversions) {
     description.conversions[name] = graphffi::Plan::ConversionOf(conversion);
   }
@@ -94,16 +94,15 @@ py::capsule Define(std::string schema, std::string out_schema, std::string effec
   for (auto& [reference, plan] : kernels) {
     description.kernels.push_back({std::move(reference), std::move(plan)});
   }
-  description.digest = std::move(digest);
   description.allow_cuda_graph = allow_cuda_graph;
   description.may_run_again = may_run_again;
   description.has_vmap_rule = has_vmap_rule;
   const OpCall* call = nullptr;
   {
     py::gil_scoped_release no_gil;
-    call = DefineOp(description, replace);
+    call = DefineOp(description);
   }
-  return MakeDirectCall(*call, parameters, std::move(result_type), release_gil);
+  return MakeDirectCall(*call, std::move(parameters), std::move(result_type), release_gil);
 }
 
 /// `function`, whose errors become what torch's own bindings make of them.
@@ -122,10 +121,9 @@ PYBIND11_MODULE(_C, module) {
   module.doc() = "Registration of ops with torch's dispatcher.";
   module.def("define_op", Translating(&Define), py::kw_only(), py::arg("schema"),
              py::arg("out_schema"), py::arg("effect_schema"), py::arg("results"),
-             py::arg("conversions"), py::arg("kernels"), py::arg("digest"), py::arg("answer"),
-             py::arg("parameters"), py::arg("result_type"), py::arg("release_gil"),
-             py::arg("allow_cuda_graph"), py::arg("has_vmap_rule"), py::arg("may_run_again"),
-             py::arg("replace"));
+             py::arg("conversions"), py::arg("kernels"), py::arg("answer"), py::arg("parameters"),
+             py::arg("result_type"), py::arg("release_gil"), py::arg("allow_cuda_graph"),
+             py::arg("has_vmap_rule"), py::arg("may_run_again"));
   module.def(
       "set_gradient_rule",
       [](const std::string& op, const py::list& parameters, const py::list& results, py::object run,

@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <utility>
@@ -15,7 +16,6 @@
 #include "operators/op_call.h"
 #include "python/attribute_value.h"
 #include "python/direct_arguments.h"
-#include "python/direct_op.h"
 #include "python/plain_tensor.h"
 #include "python/raise.h"
 #include "python/recorded_call.h"
@@ -211,26 +211,14 @@ class DirectCall {
   bool has_tensor_ = false, is_recorded_ = false;
 };
 
-/// Bumps the versions of the updated operands at its end, even if the kernel fails.
-class Updating {
- public:
-  explicit Updating(DirectCall* opt_call) : opt_call_(opt_call) {}
-  ~Updating() {
-    if (opt_call_ != nullptr) opt_call_->BumpVersions();
-  }
-  Updating(const Updating&) = delete;
-  Updating& operator=(const Updating&) = delete;
-
- private:
-  DirectCall* opt_call_;
-};
-
 PyObject* Finish(DirectCall* call, bool bump_versions) {
   return TranslatedOrNull([&] {
     if (call->is_recorded()) {
       call->RunRecorded();
     } else {
-      const Updating updating(bump_versions ? call : nullptr);
+      const auto bump = c10::make_scope_exit([&] {  // even if the kernel fails
+        if (bump_versions) call->BumpVersions();
+      });
       call->Run();
     }
     return call->TakeResults();
@@ -257,19 +245,10 @@ void* TakeOver(void* context, void* const* args, ptrdiff_t num_args, void* opt_n
 
 }  // namespace
 
-py::capsule MakeDirectCall(const OpCall& call, const std::vector<DirectParameter>& parameters,
+py::capsule MakeDirectCall(const OpCall& call, std::vector<DirectOp::Parameter> parameters,
                            py::object opt_result_type, bool release_gil) {
-  std::vector<Parameter> of_schema;
-  for (const DirectParameter& parameter : parameters) {
-    PyObject* name = PyUnicode_InternFromString(parameter.name.c_str());
-    if (name == nullptr) throw py::error_already_set();
-    of_schema.push_back(
-        {name, KindOf(parameter.kind), parameter.is_list, parameter.is_optional,
-         parameter.is_mutated, parameter.is_by_name,
-         parameter.is_required ? nullptr : parameter.default_value.inc_ref().ptr()});
-  }
   PyObject* opt_type = opt_result_type.is_none() ? nullptr : opt_result_type.release().ptr();
-  auto* op = new DirectOp(call, std::move(of_schema), opt_type, release_gil);
+  auto* op = new DirectOp(call, std::move(parameters), opt_type, release_gil);
   // Both live as long as the process, as the op does.
   auto* direct = new graphffi::PluginCall{&TakeOver, op};
   return py::capsule(direct, graphffi::PluginCall::kName);

@@ -4,9 +4,9 @@
 #include <memory>
 #include <utility>
 
-#include "aot_error.h"
 #include "call/value.h"
 #include "call_site.h"
+#include "errors.h"
 #include "kernels/artifact.h"
 
 namespace graphffi_torch {

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 # Names of operators that say that calls may be recorded into CUDA graphs. Of others, the kernel of
 # a call says so.
 _recordable: Final[set[str]] = set()
-_numbers: Final = itertools.count()
 
 
 def register_operator(op: DefinedOp) -> None:
@@ -107,7 +105,7 @@ def replace_operators(op: DefinedOp) -> None:
     with table_lock:
         register_operator(op)
         op.drop_direct_calls()
-        direct_call = _define(op.definition, operator_schemas(op.definition), replace=True)
+        direct_call = _define(op.definition, operator_schemas(op.definition))
         if op.definition.recompute:
             op.add_direct_call(direct_call)
         tell_watchers(op)
@@ -117,7 +115,7 @@ def _register(op: DefinedOp) -> None:
     definition = op.definition
     _check_free(definition.name)
     schemas = operator_schemas(definition)
-    direct_call = _define(definition, schemas, replace=False)
+    direct_call = _define(definition, schemas)
     if _allows_cuda_graph(definition):
         _recordable.add(definition.name)
     _register_fake(definition.name, make_fake(op))
@@ -158,8 +156,12 @@ def _library_of(namespace: str) -> torch.library.Library:
     return torch.library.Library(namespace, "FRAGMENT")  # type: ignore[no-untyped-call]
 
 
-def _define(definition: Definition, schemas: tuple[str, str, str], *, replace: bool) -> Any:
-    """Registers the operators of an op; gives the capsule that takes over plain calls."""
+def _define(definition: Definition, schemas: tuple[str, str, str]) -> Any:
+    """Registers the operators of an op, or makes those that are registered run this definition.
+
+    Returns:
+        The capsule that takes over plain calls.
+    """
     schema, out_schema, effect_schema = schemas
     return define_op(
         schema=schema,
@@ -170,7 +172,6 @@ def _define(definition: Definition, schemas: tuple[str, str, str], *, replace: b
             a.name: a.kind for a in definition.attributes if KINDS[a.kind].travels_by_name
         },
         kernels=[(k.reference, named_plan(definition, k)) for k in definition.candidates],
-        digest=str(next(_numbers)),  # no two definitions are alike: the op compares its digests
         answer=trace_shape_rule(definition) if _has_rule(definition) else None,
         parameters=[_direct_parameter(p) for p in definition.parameters],
         result_type=definition.result_type,
@@ -178,7 +179,6 @@ def _define(definition: Definition, schemas: tuple[str, str, str], *, replace: b
         allow_cuda_graph=_allows_cuda_graph(definition),
         has_vmap_rule=definition.vmap is not None,
         may_run_again=definition.recompute,
-        replace=replace,
     )
 
 
