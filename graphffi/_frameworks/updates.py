@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from .._values.describe import describe
 
 if TYPE_CHECKING:
     from .._contract.plan import CanonicalCall
-
-_MAX_WORK: Final = 10_000  # of NumPy's search for a shared element, which is exponential
 
 
 def check_updated(call: CanonicalCall, num_results: int) -> None:
@@ -26,10 +23,11 @@ def check_updated(call: CanonicalCall, num_results: int) -> None:
         ValueError: If one is read-only, or shares memory with another or within itself.
     """
     tensors = [*call.inputs, *call.mutated]
+    seen = [_core.from_dlpack(tensor) for tensor in tensors] if call.mutated else []
     for i in range(len(call.inputs), len(tensors)):
-        problem = _problem(tensors[i])
+        problem = _problem(tensors[i], seen[i])
         if problem is None:
-            shared = next((k for k in range(i) if _share_memory(tensors[i], tensors[k])), None)
+            shared = next((k for k in range(i) if _core.share_memory(seen[i], seen[k])), None)
             if shared is None:
                 continue
             name = name_of(call, num_results, shared)
@@ -49,39 +47,14 @@ def name_of(call: CanonicalCall, num_results: int, i: int) -> str:
     return f"operand {name!r}"
 
 
-def _problem(tensor: Any) -> str | None:
+def _problem(tensor: Any, seen: _core.Tensor) -> str | None:
     """Why a tensor can't be updated whatever the others are."""
     flags = getattr(tensor, "flags", None)
     if flags is not None and not flags.writeable:
         return f"a writable array to update in place, got read-only {describe(tensor)}"
-    if not getattr(flags, "forc", False) and _is_expanded(tensor):
-        return "elements that do not overlap, got an expanded array; pass a copy"
+    if _core.overlaps_itself(seen):
+        return (
+            "elements that do not overlap, got an array whose strides have them share memory; "
+            "pass a copy"
+        )
     return None
-
-
-def _is_expanded(tensor: Any) -> bool:
-    sizes = list(zip(tensor.shape, tensor.strides, strict=True))
-    return all(size > 0 for size, _ in sizes) and any(s > 1 and not t for s, t in sizes)
-
-
-def _share_memory(a: Any, b: Any) -> bool:
-    numpy: Any = sys.modules.get("numpy")
-    if numpy is None or isinstance(a, _core.Tensor) or isinstance(b, _core.Tensor):
-        (begin, end), (other_begin, other_end) = _extent(a), _extent(b)
-        return begin < other_end and other_begin < end
-    try:
-        return bool(numpy.may_share_memory(a, b) and numpy.shares_memory(a, b, max_work=_MAX_WORK))
-    except RuntimeError:  # TooHardError
-        return True
-
-
-def _extent(tensor: Any) -> tuple[int, int]:
-    """The addresses that a tensor's elements are within; none for a tensor without elements."""
-    if 0 in tensor.shape:
-        return 0, 0
-    seen = _core.from_dlpack(tensor)
-    kind = seen.dtype
-    steps = [(size - 1) * t for size, t in zip(seen.shape, seen.strides, strict=True)]
-    first, last = (sum(s for s in steps if s * sign > 0) for sign in (-1, 1))
-    bits = kind.bits * kind.lanes
-    return seen.data_ptr + first * bits // 8, seen.data_ptr + ((last + 1) * bits + 7) // 8

@@ -107,6 +107,13 @@ def _refuse_renewal(name: str, file: str) -> None:
     )
 
 
+def _check_unnamed(library: str) -> None:
+    if not _core.is_library_current(library):
+        for name, file in _named_files.items():
+            if os.path.realpath(file) == os.path.realpath(library):
+                _refuse_renewal(name, library)
+
+
 def renew_library(library: str) -> None:
     """Makes the absolute path of a library mean the file that is there now.
 
@@ -114,27 +121,30 @@ def renew_library(library: str) -> None:
         RuntimeError: If it was changed in place while it is in use, or is used by a name without a
             folder.
     """
-    if not _core.is_library_current(library):
-        for name, file in _named_files.items():
-            if os.path.realpath(file) == os.path.realpath(library):
-                _refuse_renewal(name, library)
+    _check_unnamed(library)
     is_new = _core.renew_library(library)
     for listener in _listeners:
         listener(library, is_new)
 
 
 def use_library_of(subject: str, reference: str, *, renews: bool) -> None:
-    """Checks that a kernel's library is the file in use, or makes its absolute path mean that.
+    """The same for a kernel's library, if the kernel's reference names it by an absolute path.
+
+    Args:
+        subject: Begins the error message.
+        reference: Of the kernel.
+        renews: Whether another file may be there than the one in use.
 
     Raises:
-        RuntimeError: As `renew_library` if it is to be renewed, else as `find_library_in_use`.
+        RuntimeError: As `renew_library`; if there is another file, and may not be.
     """
     library, _ = split_reference(reference)
-    if library.startswith("/"):
-        if renews:
-            renew_library(library)
-        else:
-            find_library_in_use(subject, library)
+    if not library.startswith("/"):
+        return
+    if not renews:
+        _check_unnamed(library)
+        find_library_in_use(subject, library)
+    renew_library(library)
 
 
 def when_renewed(listener: Callable[[str, bool], None]) -> None:

@@ -43,6 +43,7 @@ def test_the_programs_hold_cases() -> None:
         "call_frame_test",
         "kernel_slot_test",
         "layout_test",
+        "placed_call_test",
         "plan_test",
         "shape_program_test",
         "thread_test",

@@ -32,8 +32,15 @@ def test_operands_that_share_memory_are_not_updated() -> None:
             np.lib.stride_tricks.as_strided(a, (4,), (0,)),
             b,
             [],
-            "operand 'y': expected elements that do not overlap, got an expanded array",
+            "operand 'y': expected elements that do not overlap, got an array whose strides",
         ),
+        (
+            np.lib.stride_tricks.sliding_window_view(a, 3, writeable=True),
+            b,
+            [],
+            "operand 'y': expected elements that do not overlap, got an array whose strides",
+        ),
+        (a.reshape(2, 4)[:, :3], a.reshape(2, 4)[:, 2:], [], f"operand 'y': expected {own}"),
     ):
         with pytest.raises(ValueError, match=f"test_op::shared: {text}"):
             op(y, x, zs)
@@ -44,6 +51,8 @@ def test_operands_that_share_memory_are_not_updated() -> None:
     with pytest.raises(ValueError, match=f"operand 'o1': expected {own} operand 'i0'"):
         graphffi.call_tvm_ffi(raw, a[:0], a, a, mutates=(0, 1))
     op(a[::2], a[1::2], [b[:2], b[2:], b[:0]])
+    op(a.reshape(2, 4)[:, :3], a.reshape(2, 4)[:, 3:], [])
+    op(a.reshape(2, 2, 2)[::-1, :, 0].T, a.view("int16")[2::4], [])
     op(a, a[:0], [])
     op(np.lib.stride_tricks.as_strided(a, (4, 1), (4, 0)), b, [])
 

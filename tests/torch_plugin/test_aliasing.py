@@ -117,9 +117,10 @@ def test_expanded_operands_are_read(accumulate: Any, mode: str) -> None:
     ("operands", "message"),
     [
         (lambda base: (base[:4], base[2:6]), "got memory shared with operand 'x'"),
-        (lambda base: (base[:1].expand(4), base[4:]), "got an expanded tensor"),
+        (lambda base: (base[:1].expand(4), base[4:]), "got a tensor whose strides"),
+        (lambda base: (base[:4].unfold(0, 2, 1), base[4:].view(2, 2)), "got a tensor whose"),
     ],
-    ids=["overlapping", "expanded"],
+    ids=["overlapping", "expanded", "windows"],
 )
 def test_updates_of_what_is_shared_are_refused(
     accumulate: Any, mode: str, operands: Any, message: str

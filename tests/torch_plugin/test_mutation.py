@@ -341,6 +341,7 @@ def test_parameters_and_buffers(ops: Any) -> None:
 SHARED: dict[str, Callable[[torch.Tensor], tuple[Any, ...]]] = {
     "the input": lambda x: (x, x),
     "a part of the input": lambda x: (x[:2], x[1:3]),
+    "one element of several": lambda x: (x[::2], x[2:]),
     "an expanded output": lambda x: (x[:2], torch.zeros(1).expand(2)),
 }
 
@@ -352,6 +353,46 @@ def test_an_output_that_shares_memory_is_refused(kernels: Any, case: str) -> Non
     with pytest.raises(ValueError, match=r"expected (memory of its own|elements that)"):
         torch.ops.tvm_ffi.call(kernels.add.reference, [x], [out], "i0, f0, o0", [], [1.0], [])
     torch.testing.assert_close(out, before)
+
+
+VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "pairs as complex": torch.view_as_complex,
+    "a part of pairs as complex": lambda x: torch.view_as_complex(x[1:]),
+    "real parts": lambda x: torch.view_as_complex(x)[0].real,
+    "bits": lambda x: x.view(torch.int16),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex")
+@pytest.mark.parametrize("mode", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("case", VIEWS)
+def test_views_of_another_type_are_updated(case: str, mode: str) -> None:
+    def double(x: Any) -> None:
+        seen.append((x.dtype, x.shape))
+        torch.from_dlpack(x).mul_(2)
+
+    seen: list[Any] = []
+    op = graphffi.define_op(
+        "mytest::double_view",
+        schema="(Tensor(a!) x) -> ()",
+        kernel=double,
+        strided=True,
+        override=True,
+    )
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        y = x.view(3, 2, 2) * 1
+        op(VIEWS[case](y))
+        return y
+
+    x = torch.arange(1.0, 13).half() if case == "bits" else torch.arange(1.0, 13)
+    expected = call(x)
+    torch.testing.assert_close(MODES[mode](call)(x), expected, rtol=0, atol=0)
+    module = torch.nn.Module()
+    module.forward = call
+    exported = torch.export.export(module, (x,)).run_decompositions()
+    torch.testing.assert_close(exported.module()(x), expected, rtol=0, atol=0)
+    assert seen == [seen[0]] * 3
 
 
 def test_two_updated_operands_that_share_memory_are_refused(lists: Any) -> None:

@@ -368,6 +368,23 @@ def test_inductor_updates_the_beginning_of_a_tensor_for_the_copy_of_a_part() -> 
     assert not torch.compile(program, fullgraph=True)(x).equal(program(x))
 
 
+def test_torch_updates_a_view_of_another_type_as_what_it_is_a_view_of() -> None:
+    """`_repairs._with_copies_of_typed_views`."""
+
+    @torch.library.custom_op("typed_views::double", mutates_args=("x",))
+    def double(x: torch.Tensor) -> None:
+        x.mul_(2)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        y = x * 1
+        double(torch.view_as_complex(y))
+        return y
+
+    x = torch.ones(4, 2)
+    compiled = torch.compile(program, fullgraph=True, backend="aot_eager")
+    assert not compiled(x).equal(program(x))
+
+
 @pytest.mark.slow
 def test_packages_return_buffers_in_the_place_of_copies(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path

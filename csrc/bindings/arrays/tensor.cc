@@ -15,6 +15,7 @@
 #include "bindings/raised.h"
 #include "call/call_frame.h"
 #include "call/describe_tensor.h"
+#include "call/overlap.h"
 #include "env/allocation.h"
 #include "env/env_scope.h"
 #include "hooks/plugin_call.h"
@@ -302,6 +303,14 @@ void DefineTensor(py::module_& module) {
              "Read tensors of the types with an exchange table by a capsule of a TensorViewer.");
   module.def("reinterpret", &Reinterpret, py::arg("tensor"), py::arg("dtype"),
              "Return the same memory as elements of another data type of the same width.");
+  module.def(
+      "overlaps_itself",
+      [](py::handle tensor) { return graphffi::OverlapsItself(Metadata(tensor)); },
+      py::arg("tensor"), "Return whether elements of a tensor share memory with one another.");
+  module.def(
+      "share_memory",
+      [](py::handle a, py::handle b) { return ShareMemory(Metadata(a), Metadata(b)); },
+      py::arg("a"), py::arg("b"), "Return whether elements of two tensors share memory.");
   module.def("empty", &Empty, py::arg("shape"), py::arg("dtype"), py::arg("device") = "cpu",
              "Return an uninitialized CPU tensor, row-major.");
 }

@@ -32,6 +32,8 @@ WITHOUT: Final = {
     "complex updates": "Inductor refuses calls that update complex tensors",
     "copies": "Inductor refuses calls that update a tensor and read a clone of it; packages and "
     "libraries return updated buffers in the place of copies from before",
+    "typed views": "compiled calls that update a view of another data type, such as "
+    "view_as_complex(x), have the data type of x",
     "branches": "torch.cond refuses branches with calls that update lists, or of call_tvm_ffi",
     "packages": "package, load_package and to_library fail; torch documents the names",
     "guards": "package and to_library refuse programs of sizes that calls choose",
@@ -170,6 +172,15 @@ TABLE: Final = (
         "repairs.py",
         ("torch._inductor.fx_passes.post_grad.remove_noop_ops", "removes copies"),
         ("torch._inductor.fx_passes.joint_graph.remove_no_ops", "removes products with 1"),
+    ),
+    *_rows(
+        "typed views",
+        "repairs.py",
+        (
+            "torch._higher_order_ops.auto_functionalize.do_auto_functionalize_v2",
+            "makes a call that updates views functional",
+        ),
+        ("torch._higher_order_ops.auto_functionalize.get_base", "finds what a view is made of"),
     ),
     *_rows(
         "branches",

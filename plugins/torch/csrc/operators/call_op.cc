@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call_op.h"
 
-#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/csrc/jit/frontend/function_schema_parser.h>
 #include <torch/library.h>
@@ -70,17 +69,11 @@ bool ShareElements(const at::Tensor& a, const at::Tensor& b) {
   if (first.has_symbolic_sizes_strides() || second.has_symbolic_sizes_strides()) {
     return a.is_same(b);
   }
-  if (a.numel() == 0 || b.numel() == 0) return false;
-  if (a.is_same(b)) return true;
-  if (!a.has_storage() || !b.has_storage() || !a.is_alias_of(b)) return false;
-  if (!a.is_non_overlapping_and_dense() || !b.is_non_overlapping_and_dense()) return false;
-  return a.storage_offset() < b.storage_offset() + b.numel() &&
-         b.storage_offset() < a.storage_offset() + a.numel();
+  return (a.is_same(b) && a.numel() != 0) || Overlap(a, b);
 }
 
 bool IsExpanded(const at::Tensor& tensor) {
-  return !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() && !tensor.is_contiguous() &&
-         at::has_internal_overlap(tensor) == at::MemOverlap::Yes;
+  return !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() && OverlapsItself(tensor);
 }
 
 /// How errors name a tensor of a call.

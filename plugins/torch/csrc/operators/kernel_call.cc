@@ -2,7 +2,6 @@
 #include "kernel_call.h"
 
 #include <ATen/DLConvertor.h>
-#include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
@@ -11,15 +10,35 @@
 
 #include "call/call_frame.h"
 #include "call/error.h"
+#include "call/overlap.h"
 #include "call/returned.h"
 #include "env.h"
 
 namespace graphffi_torch {
 
+namespace {
+
+/// Where the elements of a tensor are in its storage.
+DLTensor PlaceOf(const at::Tensor& tensor) {
+  const auto bytes = static_cast<int64_t>(tensor.itemsize());
+  DLTensor place{};
+  place.byte_offset = static_cast<uint64_t>(tensor.storage_offset() * bytes);
+  place.ndim = static_cast<int32_t>(tensor.dim());
+  place.dtype = {kDLUInt, 8, static_cast<uint16_t>(bytes)};
+  place.shape = const_cast<int64_t*>(tensor.sizes().data());
+  place.strides = const_cast<int64_t*>(tensor.strides().data());
+  return place;
+}
+
+}  // namespace
+
 bool Overlap(const at::Tensor& a, const at::Tensor& b) {
-  if (!a.has_storage() || !b.has_storage() || a.numel() == 0) return false;
-  at::MemOverlapStatus status = at::get_overlap_status(a, b);
-  return status == at::MemOverlapStatus::Full || status == at::MemOverlapStatus::Partial;
+  if (!a.has_storage() || !b.has_storage() || !a.is_alias_of(b)) return false;
+  return graphffi::ShareMemory(PlaceOf(a), PlaceOf(b));
+}
+
+bool OverlapsItself(const at::Tensor& tensor) {
+  return !tensor.is_contiguous() && graphffi::OverlapsItself(PlaceOf(tensor));
 }
 
 namespace {
@@ -63,9 +82,10 @@ void CopyReturned(void*, const DLTensor& from, const DLTensor& to) {
 }  // namespace
 
 void FailExpanded(const std::string& subject, const std::string& output) {
-  throw graphffi::Error("ValueError", subject + ": operand " + output +
-                                          ": expected elements that do not overlap, got an "
-                                          "expanded tensor; pass a contiguous one");
+  throw graphffi::Error("ValueError",
+                        subject + ": operand " + output +
+                            ": expected elements that do not overlap, got a tensor whose strides "
+                            "have them share memory; pass a contiguous one");
 }
 
 void FailSharedMemory(const std::string& subject, const std::string& output,
@@ -85,9 +105,7 @@ void KernelCall::CheckOutputMemory(size_t num_fresh) const {
     if (outputs[i].type_index == kTVMFFINone) continue;
     const graphffi::LentTensor& output = *graphffi::LentTensor::Of(outputs[i]);
     const at::Tensor& tensor = *TensorBank::TensorOf(output);
-    if (!tensor.is_contiguous() && at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
-      FailExpanded(subject, outputs_.NameOf(i));
-    }
+    if (OverlapsItself(tensor)) FailExpanded(subject, outputs_.NameOf(i));
     const size_t input = FindShared(inputs, 0, num_inputs, output);
     if (input != num_inputs) {
       FailSharedMemory(subject, outputs_.NameOf(i), inputs_.NameOf(input));

@@ -74,7 +74,10 @@ class GRAPHFFI_TORCH_API KernelCall {
   TVMFFIAny room_[graphffi::Layout::kRoom];  // where the values are
 };
 
-/// Whether tensors share elements, as far as torch finds that without a look at each.
+/// Whether elements of tensors share memory: graphffi::ShareMemory in their storage.
 GRAPHFFI_TORCH_API bool Overlap(const at::Tensor& a, const at::Tensor& b);
+
+/// graphffi::OverlapsItself; tensors without data may be asked, too.
+bool OverlapsItself(const at::Tensor& tensor);
 
 }  // namespace graphffi_torch

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Repairs of torch (2.10 to 2.15 at least) for calls of graphffi's operators.
 
-They are made when the first graph with a call that needs them is traced, and leave the calls of
-other operators as they are. Programs without such calls run torch as it is.
+Those for updates are made when the first operator that updates operands is registered or a program
+is decomposed, the others when the first call that needs them is traced. They leave the calls of
+other operators as they are.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch.utils._pytree import tree_map
 from torch.utils.checkpoint import CheckpointPolicy
 
-from graphffi.plugin import when_imported
+from graphffi.plugin import flat, when_imported
 from graphffi_torch._operators.operator_table import registered_operators
 from graphffi_torch._operators.primitive import PRIMITIVES
 from graphffi_torch._operators.recompute import kept_results
@@ -161,6 +163,35 @@ def _with_lists(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return get
 
 
+def _with_copies_of_typed_views(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def functionalize(mode: Any, op: Any, args: Any, kwargs: Any) -> Any:
+        views = _updated_typed_views(op, args, kwargs) if _is_ours(op) else []
+        if not views:
+            return original(mode, op, args, kwargs)
+        with mode:
+            copies = {id(view): view.clone() for view in views}
+        args, kwargs = tree_map(lambda value: copies.get(id(value), value), (args, kwargs))
+        returned = original(mode, op, args, kwargs)
+        with mode:
+            for view in views:
+                view.copy_(copies[id(view)])
+        return returned
+
+    return functionalize
+
+
+def _updated_typed_views(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """The tensors that a call updates, of another data type than what they are views of."""
+    get_base = sys.modules["torch._higher_order_ops.auto_functionalize"].get_base
+    parameters = op._schema.arguments
+    given = {**kwargs, **{p.name: value for p, value in zip(parameters, args, strict=False)}}
+    written = [p.name for p in parameters if p.alias_info is not None and p.alias_info.is_write]
+    tensors = flat([given.get(name) for name in written])
+    bases = [(tensor, get_base(tensor)) for tensor in tensors]
+    return [t for t, base in bases if base is not None and base.dtype != t.dtype]
+
+
 _PARTITIONERS: Final = "torch._functorch.partitioners"
 # The functions of torch that are repaired: the module, the feature, the name, and what gives the
 # function that takes its place.
@@ -170,6 +201,15 @@ _FOR_RESULTS: Final[Sequence[_Row]] = (
     (_PARTITIONERS, "saved results", "choose_saved_values_set", _with_kept_values),
 )
 _FOR_UPDATES: Final[Sequence[_Row]] = (
+    # Has calls update a copy of a view of another data type, such as `view_as_complex(x)`, and
+    # copies it back. Torch (2.10 to 2.15) makes the view anew of what it is a view of: the kernel
+    # would get that data type, and other elements.
+    (
+        "torch._higher_order_ops.auto_functionalize",
+        "typed views",
+        "do_auto_functionalize_v2",
+        _with_copies_of_typed_views,
+    ),
     # Prepares updates of types that Inductor lacks. Its passes leave alone what touches complex
     # tensors, also where they turn such a call back into one that writes; later they find it
     # unchanged and fail.

@@ -11,7 +11,7 @@ import torch
 from graphffi.plugin import FactoryError, call_device, flat
 from graphffi_torch._C import check_data_type
 from graphffi_torch._compiled.dynamo import end_trace
-from graphffi_torch._compiled.repairs import keep_results, repair
+from graphffi_torch._compiled.repairs import keep_results
 from graphffi_torch._operators.choice import chosen_kernel, run_rule
 from graphffi_torch._operators.operator_schema import argument_values
 from graphffi_torch._operators.recompute import why_not_traced
@@ -37,7 +37,7 @@ def make_fake(op: DefinedOp) -> Callable[..., Any]:
         infer = _make_infer(definition)
         values = argument_values(definition, arguments, keywords)
         _check_tensors(definition, values)
-        _repair(definition)
+        _keep_results(definition)
         try:
             rows = infer(*values)
             if any(_is_negative(size) for shape, _, _ in rows for size in shape):
@@ -143,21 +143,20 @@ def _check_tensors(definition: Definition, arguments: Sequence[Any]) -> None:
         )
 
 
-def _repair(definition: Definition) -> None:
-    """Repairs torch for calls that it can't compile.
+def _keep_results(definition: Definition) -> None:
+    """Has torch save the results of calls that may be made once.
 
     Raises:
-        NotImplementedError: If this torch would make a call again that may be made once.
+        NotImplementedError: If this torch would make such a call again.
     """
-    if not definition.recompute:
-        keep_results()
-        reason = why_not_traced(definition)
-        if reason is not None and torch.is_grad_enabled():
-            error = NotImplementedError(reason)
-            end_trace(error)
-            raise error
-    if definition.is_updating:
-        repair()
+    if definition.recompute:
+        return
+    keep_results()
+    reason = why_not_traced(definition)
+    if reason is not None and torch.is_grad_enabled():
+        error = NotImplementedError(reason)
+        end_trace(error)
+        raise error
 
 
 def _with_sizes(error: Exception, infer: Callable[..., Any], arguments: Sequence[Any]) -> Exception:

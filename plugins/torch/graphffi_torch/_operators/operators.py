@@ -11,6 +11,7 @@ import torch
 from graphffi.plugin import KINDS, MISSING, Operand, named_plan, trace_shape_rule
 from graphffi_torch._C import define_op
 from graphffi_torch._compiled.dynamo import end_trace
+from graphffi_torch._compiled.repairs import repair
 from graphffi_torch._operators.effects import kept_entry, register_side_effect
 from graphffi_torch._operators.fakes import make_effect_fake, make_fake
 from graphffi_torch._operators.operator_schema import operator_schemas, why_no_operator
@@ -119,6 +120,8 @@ def _register(op: DefinedOp) -> None:
     if _allows_cuda_graph(definition):
         _recordable.add(definition.name)
     _register_fake(definition.name, make_fake(op))
+    if definition.is_updating:
+        repair()
     if definition.recompute:  # calls go through the operator, which knows repetitions
         op.add_direct_call(direct_call)
     _, _, effect_schema = schemas

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from graphffi.plugin import call_in_batch, call_in_order
+from graphffi.plugin import call_in_batch, call_in_order, flat
 from graphffi_torch._operators.choice import run_rule
 from graphffi_torch._operators.operator_schema import argument_values
 from graphffi_torch._operators.specs import spec_of
@@ -108,6 +108,11 @@ def _check_mutated(op: DefinedOp, batched: Sequence[Any], operands: Sequence[Any
                 f"{op.name}: vmap: operand {operand.name!r}: expected a batched tensor, because "
                 f"the op updates it and {', '.join(map(repr, names))} is batched, got one for the "
                 "whole batch; expand and clone it, and pass it with in_dims=0"
+            )
+        if names and any(t.size(0) > 1 and t.stride(0) == 0 for t in flat(value)):
+            raise ValueError(
+                f"{op.name}: operand {operand.name!r}: expected elements that do not overlap, got "
+                "a tensor whose strides have them share memory; pass a contiguous one"
             )
 
 
