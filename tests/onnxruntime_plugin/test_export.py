@@ -125,6 +125,25 @@ def test_calls_with_zeros_of_other_signs_stay_apart(ops: Any, tmp_path: Path) ->
     assert [np.signbit(value).all() for value in zeros] == [False, True]
 
 
+def test_equal_calls_that_may_differ_stay_two(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def count(x: Any, out: Any) -> None:
+        calls.append(1)
+        np.from_dlpack(out)[...] = len(calls)
+
+    op = graphffi.define_op(
+        "onnx_export::count",
+        schema="(Tensor x) -> Tensor",
+        kernel=count,
+        infer=graphffi.like,
+        recompute=False,
+    )
+    path = export(lambda self, x: (op(x), op(x)), tmp_path, torch.ones(3))
+    first, second = run(path, args_0=torch.ones(3)).values()
+    assert sorted([first[0], second[0]]) == [1, 2]
+
+
 def test_an_updated_input_may_be_returned_too(ops: Any, tmp_path: Path) -> None:
     path = export(lambda self, c: ops.increment(c)[1], tmp_path, torch.ones(3))
     got = run(path, args_0=torch.ones(3))

@@ -364,8 +364,11 @@ VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 @pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex")
-@pytest.mark.parametrize("mode", ["aot_eager", "inductor"])
-@pytest.mark.parametrize("case", VIEWS)
+@pytest.mark.parametrize(
+    ("case", "mode"),  # torch 2.13's Inductor refuses bits
+    [(case, mode) for case in VIEWS for mode in ("aot_eager", "inductor") if case != "bits"]
+    + [("bits", "aot_eager")],
+)
 def test_views_of_another_type_are_updated(case: str, mode: str) -> None:
     def double(x: Any) -> None:
         seen.append((x.dtype, x.shape))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -49,6 +50,7 @@ class Translation:
     def __init__(self, device: str | None) -> None:
         """`device`: the type of the devices that the model runs on; None: those of the program."""
         self._device = device
+        self._numbers = itertools.count()
         self.refusal: Exception | None = None
 
     def table(self) -> dict[Any, Callable[..., Any]]:
@@ -80,7 +82,10 @@ class Translation:
         pairs = zip(definition.operands, call.operands, strict=True)
         mutated = [value for operand, value in pairs if operand.mutated]
         updated, count = slots(mutated), len(definition.results)
-        made = _make(definition, call.operands, attributes, text, count + len(updated))
+        typed = typed_attributes(definition, attributes, text)
+        if not definition.recompute:  # optimizers make equal nodes one
+            typed["graphffi_number"] = ("INT", next(self._numbers))
+        made = _make(definition, call.operands, typed, count + len(updated))
         for value, output in zip(updated, made[count:], strict=True):
             if value is None:
                 output.name = ""  # which says that there is none
@@ -107,16 +112,14 @@ def _is_answered(
 def _make(
     definition: Definition,
     operands: Sequence[Any],
-    attributes: Sequence[Any],
-    text: str,
+    typed: dict[str, tuple[str, Any]],
     count: int,
 ) -> list[Any]:
     """Adds a node to the model that is being made, and gives its outputs."""
     inputs = slots(operands)
     namespace, _, name = definition.name.partition("::")
     named = {
-        key: ir.Attr(key, ir.AttributeType[kind], value)
-        for key, (kind, value) in typed_attributes(definition, attributes, text).items()
+        key: ir.Attr(key, ir.AttributeType[kind], value) for key, (kind, value) in typed.items()
     }
     # The types of one call: the inputs of each other call of the op may be others.
     schema = onnx.defs.OpSchema(
