@@ -64,7 +64,8 @@ class _Build:
 
     def headers(self) -> set[str]:
         """Return what the files include, once they are compiled."""
-        return {header for unit in self._units for header in unit.headers() or ()}
+        found = (header for unit in self._units for header in unit.headers())
+        return {os.path.join(os.getcwd(), header) for header in found}
 
     def compile_all(self) -> list[Path]:
         """Return the objects; those that are not in the cache are compiled, several at a time.

@@ -17,10 +17,10 @@ from typing import Final, TypeAlias
 
 from .cache import OBJECTS, is_kept, make_folder, mark_used, write_text
 from .location import cache_folder
-from .toolchain import named_files, output_of, variables, version_of
+from .toolchain import INCLUDE_PATHS, named_files, output_of, variables, version_of, with_files_read
 
 # Raised whenever the way of building changes what comes out.
-FORMAT: Final = "3"
+FORMAT: Final = "4"
 
 _Run: TypeAlias = Callable[[Sequence[str]], object]
 
@@ -60,16 +60,25 @@ class Unit:
             command: what compiles it, but for paths.
             identity: of the compilers and the source.
             contents: of files.
+
+        Raises:
+            ValueError: if a flag changes where compilers write the names of headers.
         """
+        for part in command:
+            if part.startswith("-M"):
+                raise ValueError(
+                    f"graphffi.cpp: expected no flag for rules of make, with which graphffi finds "
+                    f"out what is included, got {part!r}"
+                )
         files = [file for part in command for file in named_files(part) if os.path.isfile(file)]
         read = [contents[file] for file in files]
         native = _native_code(tuple(command), source.suffix)
-        key = hash_of(FORMAT, repr(command), *identity, native, _folder(command), *read)
+        key = hash_of(FORMAT, repr(command), *identity, native, *read)
         return Unit(source, command, key, contents)
 
     @property
     def manifest(self) -> Path:
-        """The file that lists the headers which it included when it was compiled last."""
+        """The file that lists what it included when it was compiled last, and `_others`."""
         return cache_folder() / OBJECTS / f"{self.source.stem}-{self.key}.json"
 
     def place(self, headers: Sequence[str]) -> Path:
@@ -77,37 +86,44 @@ class Unit:
         content = hash_of(self.key, *headers, *(self.contents[header] for header in headers))
         return cache_folder() / OBJECTS / f"{self.source.stem}-{content}.o"
 
-    def headers(self) -> list[str] | None:
-        """Return the headers that it included when it was compiled last; None if it never was."""
+    def headers(self) -> list[str]:
+        """Return the headers that it included when it was compiled last; none if it never was."""
+        return self._read_manifest()[0]
+
+    def _read_manifest(self) -> tuple[list[str], list[str] | None]:
         try:
-            found: list[str] = json.loads(self.manifest.read_text())
+            headers, others = json.loads(self.manifest.read_text())
         except (FileNotFoundError, ValueError):
-            return None
-        return found
+            return [], None
+        return headers, others
 
     def find(self) -> Path | None:
         """Return the object that was compiled from source and headers as they are now."""
-        headers = self.headers()
-        if headers is None:
+        headers, others = self._read_manifest()
+        if others is None:
             return None
         found = self.place(headers)
         mark_used(self.manifest)
         mark_used(found)
-        return found if is_kept(found) and not self._finds_others(headers) else None
+        return found if is_kept(found) and others == self._others(headers) else None
 
-    def _finds_others(self, headers: Sequence[str]) -> bool:
-        """True if a folder that is searched earlier than a header's has one of that name now."""
-        folders = [str(self.source.parent), *_include_folders(self.command)]
-        for header in headers:
-            places = [folder for folder in folders if header.startswith(f"{folder}/")]
-            if not places:
-                continue
-            place = max(places, key=len)
-            name = header[len(place) + 1 :]
-            before = folders[: folders.index(place)]
-            if any(os.path.isfile(os.path.join(folder, name)) for folder in before):
-                return True
-        return False
+    def _others(self, headers: Sequence[str]) -> list[str]:
+        """Files that have the names of headers in folders that may be searched before theirs.
+
+        These are the folders of all headers, too, in which those in quotes are looked for first.
+        """
+        searched = (str(self.source.parent), *_include_folders(self.command), *map(os.path.dirname, headers))
+        folders = {folder.rstrip("/") or "." for folder in searched}
+        listed = {folder: _listed(folder) for folder in folders}
+        parents = [(header, folder) for header in headers for folder in _parents(header)]
+        names = {header[len(folder) + 1 :] for header, folder in parents if folder in folders}
+        found = {
+            f"{folder}/{name}"
+            for folder, entries in listed.items()
+            for name in names
+            if name.partition("/")[0] in entries
+        }
+        return sorted(file for file in found.difference(headers) if os.path.isfile(file))
 
     def compile(self, folder: Path, run: _Run) -> Path:
         """Compile it, and keep the object in a folder of the cache.
@@ -130,7 +146,7 @@ class Unit:
             self._check_unchanged(file, began)
         place = self.place(headers)
         made.replace(place)
-        write_text(self.manifest, json.dumps(headers))
+        write_text(self.manifest, json.dumps([headers, self._others(headers)]))
         return place
 
     def _check_unchanged(self, file: str, began: int) -> None:
@@ -203,23 +219,39 @@ def _native_code(command: tuple[str, ...], suffix: str) -> str:
 
 
 def _include_folders(command: Sequence[str]) -> list[str]:
-    """The include paths of a command, and other files that such flags name."""
-    pairs = zip(command, [*command[1:], ""], strict=True)
-    found = ((re.match("-(I|i[a-z]+)", part), part, following) for part, following in pairs)
-    return [part[option.end() :] or following for option, part, following in found if option]
+    """The include paths of a command and of variables, and other files that such flags name."""
+    words: list[str] = []
+    for part in with_files_read(command):
+        words += part.split(",") if part.startswith("-Wp,") else [part]
+    pairs = zip(words, [*words[1:], ""], strict=True)
+    option = "-I|-i[a-z]+|--include-directory(?:-after)?=?"
+    found = ((re.match(option, word), word, following) for word, following in pairs)
+    folders = [word[match.end() :] or following for match, word, following in found if match]
+    for name in INCLUDE_PATHS:
+        folders += os.environ.get(name, "").split(":") if name in os.environ else []
+    return folders
 
 
-def _folder(command: Sequence[str]) -> str:
-    """The current folder, where a command has include paths that may be relative to it."""
-    is_absolute = all(folder.startswith("/") for folder in _include_folders(command))
-    return "" if is_absolute else os.getcwd()
+def _listed(folder: str) -> set[str]:
+    try:
+        return {*os.listdir(folder)}
+    except OSError:
+        return set()
+
+
+def _parents(file: str) -> Iterator[str]:
+    """The folders that a file is in, from the innermost one on; "." for a relative name."""
+    while (folder := os.path.dirname(file)) not in ("", file):
+        yield folder
+        file = folder
 
 
 def _headers(rule: Path, own_folder: Path) -> Iterator[str]:
     """Give the files that a compiler read, from the make rule that it wrote."""
     text = rule.read_text(encoding="utf-8", errors="surrogateescape").partition(":")[2]
     for name in re.findall(r"(?:\\.|[^\s\\])+", text.replace("\\\n", " ")):
-        path = os.path.abspath(re.sub(r"\\([\s#])", r"\1", name).replace("$$", "$"))
+        # As the compiler found it: relative to the current folder, and through links.
+        path = re.sub(r"\\([\s#])", r"\1", name).replace("$$", "$")
         if not path.startswith(str(own_folder)):
             yield path
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -30,10 +31,12 @@ _C_CFLAGS: Final = ("-O2", "-fPIC")
 _CUDA_CFLAGS: Final = ("-std=c++17", "-O2", "-Xcompiler", "-fPIC,-fvisibility=hidden")
 # Libraries have the signatures of their exported functions, which adapters read.
 _DEFINES: Final = ("-DTVM_FFI_DLL_EXPORT_INCLUDE_METADATA=1",)
-# Where compilers look for files, and further flags.
+INCLUDE_PATHS: Final = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
+"""Variables with folders in which compilers look for headers."""
+# Where compilers look for other files, and further flags.
 _VARIABLES: Final = (
-    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH"),
-    *("GCC_EXEC_PREFIX", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"),
+    *(*INCLUDE_PATHS, "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_RUN_PATH"),
+    *("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"),
 )
 
 
@@ -118,11 +121,15 @@ def variables() -> str:
     return repr({name: os.environ[name] for name in _VARIABLES if name in os.environ})
 
 
-@functools.lru_cache(maxsize=64)
 def version_of(command: tuple[str, ...]) -> str:
     """Return what a compiler says of its version; of a script that calls one, also its text."""
+    return _version_of(shutil.which(command[0]) or command[0], command)
+
+
+@functools.lru_cache(maxsize=64)
+def _version_of(file_name: str, command: tuple[str, ...]) -> str:
     version = output_of([*command, "--version"]).stdout
-    with Path(shutil.which(command[0]) or command[0]).open("rb") as file:
+    with Path(file_name).open("rb") as file:
         script = file.read() if file.read(2) == b"#!" else b""
     return version + script.decode(errors="backslashreplace")
 
@@ -152,13 +159,14 @@ def output_of(
 def linked_files(flags: Sequence[str]) -> list[str]:
     """Return the files that flags of the linker name, by their paths or by ``-L`` and ``-l``."""
     words: list[str] = []
-    for flag in flags:
+    for flag in with_files_read(flags):
         words += flag.split(",") if flag.startswith("-Wl,") else [flag]
     paths: list[str] = []
     folders: list[str] = []
     names: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
         option = before + word if before in ("-L", "-l") else word
+        option = re.sub("^--library=", "-l", re.sub("^--library-path=", "-L", option))
         if option.startswith("-L"):
             folders.append(option[2:])
         elif option.startswith("-l"):
@@ -170,6 +178,15 @@ def linked_files(flags: Sequence[str]) -> list[str]:
             files = [name[1:]] if name.startswith(":") else [f"lib{name}.so", f"lib{name}.a"]
             paths += [f"{folder}/{file}" for file in files]
     return [os.path.abspath(path) for path in paths if os.path.isfile(path)]
+
+
+def with_files_read(flags: Sequence[str]) -> list[str]:
+    """Return flags with those in the place of ``@file`` that are in the file."""
+    words: list[str] = []
+    for flag in flags:
+        file = Path(flag[1:])
+        words += shlex.split(file.read_text()) if flag[:1] == "@" and file.is_file() else [flag]
+    return words
 
 
 def named_files(flag: str) -> list[str]:

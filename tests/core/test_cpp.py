@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import graphffi
-from graphffi._values import objects as _objects
+from graphffi._build import objects as _objects
 
 TWICE = "int twice(int x) { return 2 * x; }"
 
@@ -108,7 +108,14 @@ def test_a_changed_header_is_seen_in_a_folder_of_any_name(tmp_path: Path, name: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flags", [["-Iinclude"], ["-I", "include"], ["-isystem", "include"]])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        *(["-Iinclude"], ["-I", "include"], ["-isystem", "include"], ["-Wp,-Iinclude"]),
+        *(["--include-directory=include"], ["@flags"], []),
+    ],
+    ids=str,
+)
 def test_a_relative_include_path_is_one_of_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str]
 ) -> None:
@@ -116,10 +123,51 @@ def test_a_relative_include_path_is_one_of_the_current_folder(
         folder = tmp_path / str(number)
         (folder / "include").mkdir(parents=True)
         (folder / "include" / "number.h").write_text(f"#define NUMBER {number}\n")
+        (folder / "flags").write_text("-Iinclude")
         monkeypatch.chdir(folder)
+        if not flags:
+            monkeypatch.setenv("CPATH", "include")
         text = f'#include "number.h"\n{PLAIN}'
         module = graphffi.cpp.load_inline("k", cpp_sources=text, extra_cflags=flags)
         assert module.number() == number
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("new", ["first/number.h", "second/in/number.h", "named/number.h"])
+def test_a_header_that_takes_the_place_of_another_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new: str
+) -> None:
+    for folder in ("first", "second/in", "named"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "second/in/includer.h").write_text('#include "number.h"\n')
+    monkeypatch.setenv("CPATH", f"{tmp_path / 'named'}:{tmp_path / 'last'}")
+    (tmp_path / "last").mkdir()
+    (tmp_path / "last/number.h").write_text("#define NUMBER 1\n")
+    text = f'#include "in/includer.h"\n{PLAIN}'
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for number in (1, 2):
+        module = graphffi.cpp.load_inline("k", cpp_sources=text, extra_include_paths=folders)
+        assert module.number() == number
+        (tmp_path / new).write_text("#define NUMBER 2\n")
+
+
+@pytest.mark.slow
+def test_a_header_behind_a_link_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere/below").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere/below")
+    for number in (1, 2):
+        (tmp_path / "elsewhere/number.h").write_text(f"#define NUMBER {number}\n")
+        module = graphffi.cpp.load_inline(
+            "k",
+            cpp_sources=f'#include "number.h"\n{PLAIN}',
+            extra_include_paths=[tmp_path / "link/.."],
+        )
+        assert module.number() == number
+
+
+def test_flags_for_rules_of_make_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"expected no flag for rules of make, .*, got '-MMD'"):
+        graphffi.cpp.build("k", cpp_sources=PLAIN, extra_cflags=["-MMD"])
 
 
 def test_absolute_include_paths_mean_the_same_everywhere(
@@ -139,13 +187,14 @@ def test_absolute_include_paths_mean_the_same_everywhere(
     "flags",
     [
         *(["{}/libn.a"], ["-L{}", "-ln"], ["-L", "{}", "-l", "n"], ["-Wl,{}/libn.a"]),
-        ["-L{}", "-l:libn.a"],
+        *(["-L{}", "-l:libn.a"], ["@{}/flags"], ["-Wl,--library-path={},--library=n"]),
     ],
 )
 def test_a_changed_library_is_linked_anew(tmp_path: Path, flags: list[str]) -> None:
     source = tmp_path / "k.cc"
     source.write_text(f'extern "C" int n();\n#define NUMBER n()\n{PLAIN}')
     flags = [flag.format(tmp_path) for flag in flags]
+    (tmp_path / "flags").write_text(f"{tmp_path}/libn.a")
     for number in (1, 2):
         (tmp_path / "n.c").write_text(f"int n(void) {{ return {number}; }}\n")
         subprocess.run(["gcc", "-fPIC", "-c", "n.c"], cwd=tmp_path, check=True)
