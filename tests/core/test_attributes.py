@@ -76,10 +76,16 @@ def test_errors_say_that_a_value_has_no_text(value: Any, text: str) -> None:
         call_op("str", value)
 
 
-def test_complex_numbers_of_numpy_are_no_floats() -> None:
-    text = r"attribute 'a': expected a float, got complex64\[\]"
-    with pytest.raises(TypeError, match=text):
-        call_op("float", np.complex64(1 + 2j))
+@pytest.mark.parametrize(
+    "value",
+    [np.complex64(1 + 2j), np.datetime64(3, "ns"), np.timedelta64(5, "Y"), np.void(b"12")],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_no_number_in_numpy_is_no_float(value: Any) -> None:
+    with pytest.raises(TypeError, match="attribute 'a': expected a float, got "):
+        call_op("float", value)
+    with pytest.raises(TypeError, match=f"argument #0: .*, got numpy.{type(value).__name__}"):
+        graphffi.Function(lambda number: None)(value)
 
 
 @pytest.mark.parametrize("kind", [np.dtype(">f4"), np.dtype(">i8")])

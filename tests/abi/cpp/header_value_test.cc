@@ -17,6 +17,22 @@ TEST(any_casts_between_numbers_and_refuses_the_rest) {
            "OverflowError: Integer value 9223372036854775808 is too large to fit in int64_t");
 }
 
+TEST(an_int_is_not_cut) {
+  static constexpr int64_t kLarge = int64_t{1} << 32;
+  CHECK_EQ(Message([] { Any(kLarge).cast<int32_t>(); }),
+           "TypeError: Cannot convert from type `4294967296, which 32 bits do not hold` to `int`");
+  CHECK(!Any(300).try_cast<uint8_t>().has_value());
+  CHECK(!Any(-1).try_cast<uint32_t>().has_value());
+  CHECK(!Any(-129).as<int8_t>().has_value());
+  CHECK(!Any(kLarge).try_cast<Optional<int>>().has_value());
+  CHECK(!Any(Array<int64_t>{1, kLarge}).try_cast<Array<int>>().has_value());
+  CHECK((Any(kLarge).cast<Variant<int, int64_t>>().get<int64_t>()) == kLarge);
+  CHECK_EQ(Any(255).cast<uint8_t>(), 255);
+  CHECK_EQ(Any(-128).cast<int8_t>(), -128);
+  CHECK_EQ(Any(int64_t{0xffffffff}).cast<uint32_t>(), 0xffffffff);
+  CHECK_EQ(Any(-1).cast<uint64_t>(), UINT64_MAX);  // which no Any can be made of
+}
+
 TEST(any_owns_and_view_borrows) {
   Shape shape{1, 2};
   {
