@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
+from .._values.runtime import runtime_info
 from .cache import locked, make_folder, mark_used
 from .config import PACKAGE
 from .location import cache_folder, plugin_cache, torch_build
-from .._values.runtime import runtime_info
 from .toolchain import num_jobs
 
 _SUBJECT = "graphffi: build-plugin"

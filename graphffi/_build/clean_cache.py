@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from .._command.outcome import Outcome
 from .cache import OBJECTS
 from .location import cache_folder, plugin_cache
-from .._command.outcome import Outcome
 
 # Names of what is kept: others may have files of their own in the folder.
 _KEPT: Final = re.compile(r".+-[0-9a-f]{16}(\.[\w.]+)?|building-\w+")

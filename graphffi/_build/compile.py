@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .cache import OBJECTS, copy_file, is_kept, locked, make_folder, mark_used
 from .._cached import cached_property
 from .._kernels.factory_sources import note_files
+from .._values.runtime import runtime_info
+from .cache import OBJECTS, copy_file, is_kept, locked, make_folder, mark_used
 from .location import cache_folder
 from .objects import FORMAT, Contents, Unit, content_of, hash_of
 from .recipe import Recipe
-from .._values.runtime import runtime_info
 from .toolchain import Toolchain, linked_files, num_jobs, output_of
 
 

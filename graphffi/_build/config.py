@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PACKAGE = Path(__file__).absolute().parents[1]
 _TEXTS = {
     "cflags": "for the compiler, C or C++17 and newer; functions without a mark of their own, "
-    "also those of extern \"C\", are not exported",
+    'also those of extern "C", are not exported',
     "ldflags": "for the linker: the bundled runtime, which programs find where it is now",
     "cmakedir": "folder of the CMake packages graphffi and tvm_ffi, for graphffi_ROOT",
     "pkgconfigdir": "folder of graphffi.pc, for PKG_CONFIG_PATH",

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from .. import _core
-from .config import include_path
 from .._values.module import Module, loaded_module, origin_of
 from .._values.runtime import runtime_info
+from .config import include_path
 from .toolchain import find_compiler, output_of
 
 _THIS_LIBRARY: Final = "_lib"

@@ -112,7 +112,11 @@ class Unit:
 
         These are the folders of all headers, too, in which those in quotes are looked for first.
         """
-        searched = (str(self.source.parent), *_include_folders(self.command), *map(os.path.dirname, headers))
+        searched = (
+            str(self.source.parent),
+            *_include_folders(self.command),
+            *map(os.path.dirname, headers),
+        )
         folders = {folder.rstrip("/") or "." for folder in searched}
         listed = {folder: _listed(folder) for folder in folders}
         parents = [(header, folder) for header in headers for folder in _parents(header)]
