@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
-from .._values.describe import describe
+from .._values.describe import describe, is_numpy_scalar
 
 if TYPE_CHECKING:
     from .._contract.plan import CanonicalCall
@@ -23,7 +24,7 @@ def check_updated(call: CanonicalCall, num_results: int) -> None:
         ValueError: If one is read-only, or shares memory with another or within itself.
     """
     tensors = [*call.inputs, *call.mutated]
-    seen = [_core.from_dlpack(tensor) for tensor in tensors] if call.mutated else []
+    seen = [_seen(tensor) for tensor in tensors] if call.mutated else []
     for i in range(len(call.inputs), len(tensors)):
         problem = _problem(tensors[i], seen[i])
         if problem is None:
@@ -35,6 +36,13 @@ def check_updated(call: CanonicalCall, num_results: int) -> None:
                 f"memory of its own, got memory shared with {name}; pass a copy of one of them"
             )
         raise ValueError(f"{call.subject}: {name_of(call, num_results, i)}: expected {problem}")
+
+
+def _seen(tensor: Any) -> _core.Tensor:
+    """The memory of a tensor; of a number of NumPy, that of a copy."""
+    if is_numpy_scalar(tensor):
+        tensor = sys.modules["numpy"].asarray(tensor)
+    return _core.from_dlpack(tensor)
 
 
 def name_of(call: CanonicalCall, num_results: int, i: int) -> str:

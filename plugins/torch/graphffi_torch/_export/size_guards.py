@@ -152,9 +152,9 @@ def describe_symbol(
 
 def _name_of(size: torch.SymInt, symbol: Any) -> str:
     """The name of a Dim, while the program knows it; else the symbol's."""
-    environment = size.node.shape_env
-    names: Mapping[str, str] = getattr(environment, "source_name_to_debug_name", None) or {}
-    for source in getattr(environment, "var_to_sources", {}).get(symbol, ()):
+    shape_env = size.node.shape_env
+    names: Mapping[str, str] = getattr(shape_env, "source_name_to_debug_name", None) or {}
+    for source in getattr(shape_env, "var_to_sources", {}).get(symbol, ()):
         name = source.name if isinstance(source.name, str) else source.name()
         if names.get(name, "").isidentifier():
             return names[name]
