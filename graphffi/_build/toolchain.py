@@ -123,15 +123,15 @@ def variables() -> str:
 
 def version_of(command: tuple[str, ...]) -> str:
     """Return what a compiler says of its version; of a script that calls one, also its text."""
-    return _version_of(shutil.which(command[0]) or command[0], command)
+    found = Path(shutil.which(command[0]) or command[0])
+    with found.open("rb") as file:
+        script = file.read() if file.read(2) == b"#!" else b""
+    return _stated_version(found, command) + script.decode(errors="backslashreplace")
 
 
 @functools.lru_cache(maxsize=64)
-def _version_of(file_name: str, command: tuple[str, ...]) -> str:
-    version = output_of([*command, "--version"]).stdout
-    with Path(file_name).open("rb") as file:
-        script = file.read() if file.read(2) == b"#!" else b""
-    return version + script.decode(errors="backslashreplace")
+def _stated_version(_: Path, command: tuple[str, ...]) -> str:
+    return output_of([*command, "--version"]).stdout
 
 
 def output_of(

@@ -13,10 +13,10 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch.utils._pytree import tree_map
 from torch.utils.checkpoint import CheckpointPolicy
 
-from graphffi.plugin import flat, when_imported
+from graphffi.plugin import flat, per_tensor, when_imported
+from graphffi_torch._operators.operator_schema import argument_values
 from graphffi_torch._operators.operator_table import registered_operators
 from graphffi_torch._operators.primitive import PRIMITIVES
 from graphffi_torch._operators.recompute import kept_results
@@ -171,8 +171,9 @@ def _with_copies_of_typed_views(original: Callable[..., Any]) -> Callable[..., A
             return original(mode, op, args, kwargs)
         with mode:
             copies = {id(view): view.clone() for view in views}
-        args, kwargs = tree_map(lambda value: copies.get(id(value), value), (args, kwargs))
-        returned = original(mode, op, args, kwargs)
+        copied = per_tensor(lambda value: copies.get(id(value), value))
+        given = {name: copied(value) for name, value in kwargs.items()}
+        returned = original(mode, op, tuple(map(copied, args)), given)
         with mode:
             for view in views:
                 view.copy_(copies[id(view)])
@@ -184,12 +185,17 @@ def _with_copies_of_typed_views(original: Callable[..., Any]) -> Callable[..., A
 def _updated_typed_views(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
     """The tensors that a call updates, of another data type than what they are views of."""
     get_base = sys.modules["torch._higher_order_ops.auto_functionalize"].get_base
-    parameters = op._schema.arguments
-    given = {**kwargs, **{p.name: value for p, value in zip(parameters, args, strict=False)}}
-    written = [p.name for p in parameters if p.alias_info is not None and p.alias_info.is_write]
-    tensors = flat([given.get(name) for name in written])
-    bases = [(tensor, get_base(tensor)) for tensor in tensors]
+    bases = [(tensor, get_base(tensor)) for tensor in _tensors_to_update(op, args, kwargs)]
     return [t for t, base in bases if base is not None and base.dtype != t.dtype]
+
+
+def _tensors_to_update(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    if op in PRIMITIVES:
+        return flat(args[2] if len(args) > 2 else kwargs["outputs"])
+    definition = next(d for d, operators in registered_operators() if op in operators)
+    operands, _ = definition.split(argument_values(definition, args, kwargs))
+    results = [kwargs[name] for name in definition.results if name in kwargs]  # of `.out`
+    return [*definition.updated(operands), *flat(results)]
 
 
 _PARTITIONERS: Final = "torch._functorch.partitioners"

@@ -22,7 +22,7 @@ _OPERAND_TYPES: Final = {"tensor": "Tensor{}", "optional": "Tensor{}?", "list": 
 DIGEST: Final = "graphffi_digest"
 # Version of the lowerings and repairs: the code that Inductor generates for a definition changes
 # with it.
-_LOWERING: Final = "10"
+_LOWERING: Final = "11"
 # Torch's dispatcher has a bit for each argument; the digest takes one.
 _MOST_PARAMETERS: Final = 63
 
