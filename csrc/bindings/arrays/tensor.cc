@@ -15,9 +15,9 @@
 #include "bindings/raised.h"
 #include "call/call_frame.h"
 #include "call/describe_tensor.h"
-#include "call/overlap.h"
 #include "env/allocation.h"
 #include "env/env_scope.h"
+#include "env/overlap.h"
 #include "hooks/plugin_call.h"
 #include "modules/cuda_stream.h"
 

@@ -176,10 +176,7 @@ TABLE: Final = (
     *_rows(
         "typed views",
         "repairs.py",
-        (
-            "torch._higher_order_ops.auto_functionalize.do_auto_functionalize_v2",
-            "makes a call that updates views functional",
-        ),
+        ("torch._higher_order_ops.auto_functionalize.do_auto_functionalize_v2", "updates views"),
         ("torch._higher_order_ops.auto_functionalize.get_base", "finds what a view is made of"),
     ),
     *_rows(

@@ -10,9 +10,9 @@
 
 #include "call/call_frame.h"
 #include "call/error.h"
-#include "call/overlap.h"
 #include "call/returned.h"
 #include "env.h"
+#include "env/overlap.h"
 
 namespace graphffi_torch {
 

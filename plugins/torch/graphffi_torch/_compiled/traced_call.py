@@ -323,7 +323,7 @@ def _traced_to_device(value: Any) -> Any:
 
 
 def _text_of(kind: Any, value: Any) -> Any:
-    """What the dtype or the device of this value is called here; None if it is none."""
+    """The name that the dtype or the device of this value has here; None if it is none."""
     try:
         return plain_text(kind(value))
     except (TypeError, ValueError):

@@ -144,7 +144,7 @@ def _check_tensors(definition: Definition, arguments: Sequence[Any]) -> None:
 
 
 def _keep_results(definition: Definition) -> None:
-    """Has torch save the results of calls that may be made once.
+    """Makes torch save the results of calls that may be made once.
 
     Raises:
         NotImplementedError: If this torch would make such a call again.

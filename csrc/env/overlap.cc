@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "call/overlap.h"
+#include "env/overlap.h"
 
 #include <algorithm>
 #include <cstdint>
