@@ -8,7 +8,19 @@
 #include "call/value.h"
 #include "run.h"
 
-using namespace graphffi_standalone;  // NOLINT: C functions live outside
+using graphffi_standalone::AreAlike;
+using graphffi_standalone::ClearElements;
+using graphffi_standalone::CompactCopy;
+using graphffi_standalone::CopyAs;
+using graphffi_standalone::CopyBytes;
+using graphffi_standalone::CopyElements;
+using graphffi_standalone::DataOf;
+using graphffi_standalone::ElementBytes;
+using graphffi_standalone::Guard;
+using graphffi_standalone::Run;
+using graphffi_standalone::SpanBytes;
+using graphffi_standalone::Tensor;
+using graphffi_standalone::ViewOf;
 
 namespace {
 
