@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 
 import graphffi
+from graphffi import _core
+
+BYTES = np.zeros(1024, "uint8")
 
 
 def test_operands_that_share_memory_are_not_updated() -> None:
@@ -55,6 +59,37 @@ def test_operands_that_share_memory_are_not_updated() -> None:
     op(a.reshape(2, 2, 2)[::-1, :, 0].T, a.view("int16")[2::4], [])
     op(a, a[:0], [])
     op(np.lib.stride_tricks.as_strided(a, (4, 1), (4, 0)), b, [])
+
+
+def random_view(random: np.random.Generator) -> np.ndarray:
+    """A view of `BYTES`, with any strides."""
+    kind = np.dtype(random.choice(["uint8", "int16", "float32"]))
+    shape = tuple(random.integers(0, 4, random.integers(0, 4)).tolist())
+    strides = tuple(kind.itemsize * step for step in random.integers(-6, 7, len(shape)).tolist())
+    base = BYTES.view(kind)[len(BYTES) // kind.itemsize // 2 + random.integers(8) :]
+    return np.lib.stride_tricks.as_strided(base, shape, strides)
+
+
+def addresses(view: np.ndarray) -> list[int]:
+    begin = view.__array_interface__["data"][0]
+    steps = [range(size) for size in view.shape]
+    firsts = [
+        begin + sum(i * s for i, s in zip(index, view.strides, strict=True))
+        for index in itertools.product(*steps)
+    ]
+    return [first + byte for first in firsts for byte in range(view.itemsize)]
+
+
+def test_shared_memory_is_found_in_all_layouts() -> None:
+    random = np.random.default_rng(0)
+    views = [random_view(random) for _ in range(2000)]
+    for a, b in itertools.pairwise(views):
+        x, y = graphffi.from_dlpack(a), graphffi.from_dlpack(b)
+        assert _core.share_memory(x, y) == (not {*addresses(a)}.isdisjoint(addresses(b)))
+        if len({*addresses(a)}) < len(addresses(a)):
+            assert _core.overlaps_itself(x)
+    whole = graphffi.from_dlpack(np.zeros((3, 4, 5))[::-1, 1:, ::2].T)
+    assert not _core.overlaps_itself(whole)
 
 
 @pytest.mark.parametrize("make", [np.asarray, graphffi.from_dlpack], ids=["array", "Tensor"])

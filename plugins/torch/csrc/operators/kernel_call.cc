@@ -22,7 +22,7 @@ namespace {
 DLTensor PlaceOf(const at::Tensor& tensor) {
   const auto bytes = static_cast<int64_t>(tensor.itemsize());
   DLTensor place{};
-  place.byte_offset = static_cast<uint64_t>(tensor.storage_offset() * bytes);
+  place.data = reinterpret_cast<void*>(tensor.storage_offset() * bytes);
   place.ndim = static_cast<int32_t>(tensor.dim());
   place.dtype = {kDLUInt, 8, static_cast<uint16_t>(bytes)};
   place.shape = const_cast<int64_t*>(tensor.sizes().data());
