@@ -250,6 +250,15 @@ def test_a_reference_is_replaced(arrays: Any) -> None:
     assert values(op(x)) == values(before(x)) == [3]
 
 
+def test_a_definition_with_other_side_effects_says_so() -> None:
+    schema = "(Tensor x) -> Tensor"
+    graphffi.define_op("override::effect", schema=schema, infer=graphffi.like)
+    with pytest.raises(ValueError, match="with another has_side_effect; give it another name"):
+        graphffi.define_op(
+            "override::effect", schema=schema, infer=graphffi.like, has_side_effect=True
+        )
+
+
 def test_override_of_a_new_name_defines_it() -> None:
     assert values(define("new", filling(3), override=True)(np.zeros(1))) == [3]
 
