@@ -46,6 +46,11 @@ struct Extent {
   }
 };
 
+void SortByStride(std::vector<Steps>* steps) {
+  std::sort(steps->begin(), steps->end(),
+            [](const Steps& a, const Steps& b) { return a.stride < b.stride; });
+}
+
 bool IsEmpty(const DLTensor& tensor) {
   return std::any_of(tensor.shape, tensor.shape + tensor.ndim, [](int64_t n) { return n == 0; });
 }
@@ -54,8 +59,7 @@ bool IsEmpty(const DLTensor& tensor) {
 class Search {
  public:
   explicit Search(std::vector<Steps> steps) {
-    std::sort(steps.begin(), steps.end(),
-              [](const Steps& a, const Steps& b) { return a.stride < b.stride; });
+    SortByStride(&steps);
     for (const Steps& step : steps) {
       if (step.stride == 0) continue;
       if (!steps_.empty() && steps_.back().stride == step.stride) {
@@ -94,8 +98,7 @@ class Search {
 bool OverlapsItself(const DLTensor& tensor) {
   if (IsEmpty(tensor) || IsCompact(tensor)) return false;
   Extent extent(tensor);
-  std::sort(extent.steps.begin(), extent.steps.end(),
-            [](const Steps& a, const Steps& b) { return a.stride < b.stride; });
+  SortByStride(&extent.steps);
   int64_t taken = 0;
   for (const Steps& step : extent.steps) {
     if (step.stride <= taken) return true;

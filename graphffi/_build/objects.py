@@ -121,6 +121,7 @@ class Unit:
         listed = {folder: _listed(folder) for folder in folders}
         parents = [(header, folder) for header in headers for folder in _parents(header)]
         names = {header[len(folder) + 1 :] for header, folder in parents if folder in folders}
+        names |= {header for header in headers if not os.path.isabs(header)}
         found = {
             f"{folder}/{name}"
             for folder, entries in listed.items()
@@ -244,7 +245,7 @@ def _listed(folder: str) -> set[str]:
 
 
 def _parents(file: str) -> Iterator[str]:
-    """The folders that a file is in, from the innermost one on; "." for a relative name."""
+    """The folders that a file is in, from the innermost one on."""
     while (folder := os.path.dirname(file)) not in ("", file):
         yield folder
         file = folder

@@ -13,6 +13,7 @@
 #include "check.h"
 #include "env/env_scope.h"
 #include "kernels/kernel_ref.h"
+#include "record.h"
 
 using graphffi::Bank;
 using graphffi::CallFrame;
@@ -28,12 +29,6 @@ using graphffi::ToAny;
 
 namespace {
 
-std::vector<TVMFFIAny> seen;
-
-int Record(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) {
-  seen.assign(args, args + num_args);
-  return 0;
-}
 const Kernel kRecord{Record, nullptr};
 
 struct Matrix {

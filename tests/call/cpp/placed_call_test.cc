@@ -4,6 +4,7 @@
 #include "call/value.h"
 #include "check.h"
 #include "env/env_scope.h"
+#include "record.h"
 
 using graphffi::CallPlace;
 using graphffi::Counts;
@@ -16,13 +17,6 @@ using graphffi::TensorNames;
 using graphffi::ToAny;
 
 namespace {
-
-std::vector<TVMFFIAny> seen;
-
-int Record(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny*) {
-  seen.assign(args, args + num_args);
-  return 0;
-}
 
 TEST(a_call_is_where_its_first_tensor_on_a_gpu_is) {
   DLTensor on_cpu{}, on_gpu{};

@@ -72,7 +72,7 @@ bool ShareElements(const at::Tensor& a, const at::Tensor& b) {
   return (a.is_same(b) && a.numel() != 0) || Overlap(a, b);
 }
 
-bool IsExpanded(const at::Tensor& tensor) {
+bool HasOverlap(const at::Tensor& tensor) {
   return !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() && OverlapsItself(tensor);
 }
 
@@ -102,7 +102,7 @@ void CheckMemory(const CallNames& names, c10::ArrayRef<c10::IValue> inputs,
                  c10::ArrayRef<c10::IValue> outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::string output = NameOf(names, Plan::Op::kOutput, i);
-    if (IsExpanded(outputs[i].toTensor())) FailExpanded(names.subject, output);
+    if (HasOverlap(outputs[i].toTensor())) FailOverlap(names.subject, output);
     for (size_t k = 0; k < inputs.size(); ++k) {
       if (!inputs[k].isTensor() || !ShareElements(outputs[i].toTensor(), inputs[k].toTensor()))
         continue;

@@ -81,7 +81,7 @@ void CopyReturned(void*, const DLTensor& from, const DLTensor& to) {
 
 }  // namespace
 
-void FailExpanded(const std::string& subject, const std::string& output) {
+void FailOverlap(const std::string& subject, const std::string& output) {
   throw graphffi::Error("ValueError",
                         subject + ": operand " + output +
                             ": expected elements that do not overlap, got a tensor whose strides "
@@ -105,7 +105,7 @@ void KernelCall::CheckOutputMemory(size_t num_fresh) const {
     if (outputs[i].type_index == kTVMFFINone) continue;
     const graphffi::LentTensor& output = *graphffi::LentTensor::Of(outputs[i]);
     const at::Tensor& tensor = *TensorBank::TensorOf(output);
-    if (OverlapsItself(tensor)) FailExpanded(subject, outputs_.NameOf(i));
+    if (OverlapsItself(tensor)) FailOverlap(subject, outputs_.NameOf(i));
     const size_t input = FindShared(inputs, 0, num_inputs, output);
     if (input != num_inputs) {
       FailSharedMemory(subject, outputs_.NameOf(i), inputs_.NameOf(input));

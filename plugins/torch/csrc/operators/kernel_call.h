@@ -22,7 +22,7 @@ struct CallTarget {
 };
 
 /// \throws graphffi::Error(ValueError) for an output of which elements share memory.
-[[noreturn]] void FailExpanded(const std::string& subject, const std::string& output);
+[[noreturn]] void FailOverlap(const std::string& subject, const std::string& output);
 /// \throws graphffi::Error(ValueError) that says which operand an output shares memory with.
 [[noreturn]] void FailSharedMemory(const std::string& subject, const std::string& output,
                                    const std::string& with);
