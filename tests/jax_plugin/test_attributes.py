@@ -28,6 +28,19 @@ def call(*args: Any, results: Any = None, target: str = TARGETS[0], **attributes
     return jax.jit(lambda *a: jax.ffi.ffi_call(target, shape)(*a, **attributes))(*args)
 
 
+def test_nans_of_both_signs_arrive_as_they_are() -> None:
+    def sign(x: Any, value: float, out: Any) -> None:
+        np.from_dlpack(out)[...] = np.signbit(value)
+
+    @graphffi.op("jaxattributes::sign", kernel=sign)
+    def op(x: graphffi.Tensor, value: float) -> graphffi.Tensor:
+        return graphffi.like(x)
+
+    found = [jax.jit(lambda x, v=v: op(x, v))(X)[0] for v in (np.nan, -np.nan, np.nan)]
+    assert found == [0, 1, 0]
+    assert [op(jnp.asarray(X), v)[0] for v in (np.nan, -np.nan)] == [0, 1]
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_kernel_alone_is_enough(library: str, target: str) -> None:
     text = text_of(f"kernel {library}::add_one")

@@ -16,6 +16,7 @@ The first line is the format, each other one a name and a value; `csrc/call_text
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -42,6 +43,11 @@ def write(lines: Iterable[tuple[str, str]]) -> str:
 def flags(**values: Any) -> Lines:
     """Lines of what is said of a call; what is false or empty is not said."""
     return tuple((name, str(value)) for name, value in values.items() if value)
+
+
+def float_text(value: float) -> str:
+    """All of a float: `repr` has one text for NaNs of both signs."""
+    return "-nan" if math.isnan(value) and math.copysign(1, value) < 0 else repr(value)
 
 
 def read(subject: str, attributes: ir.DictAttr) -> Lines:

@@ -51,7 +51,7 @@ class Chosen:
         lines = (
             *call_text.flags(plan=call.plan, digest=call.digest),
             *(("int", str(value)) for value in ints),
-            *(("float", repr(value)) for value in floats),
+            *(("float", call_text.float_text(value)) for value in floats),
             *(("str", value) for value in call.strs),
         )
         if kernel is None:

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 import graphffi
 from graphffi.plugin import Definition, call_in_batch, structure_of
+from graphffi_jax._lowering.call_text import float_text
 
 _WIDE: Final = {"float64", "int64", "uint64", "complex128"}
 _CONSTANTS: Final = {int, float, bool, str, type(None), graphffi.dtype, graphffi.Device}
@@ -129,7 +130,7 @@ def call_key(
         types.append(len(items) if items is value else -1)
         if not all(type(item) in _CONSTANTS for item in items):
             return None
-        types.extend((type(i), repr(i) if type(i) is float else i) for i in items)  # -0.0, nan
+        types.extend((type(i), float_text(i) if type(i) is float else i) for i in items)
     return tuple(types)
 
 
