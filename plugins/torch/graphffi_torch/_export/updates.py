@@ -139,13 +139,23 @@ def functionalized(exported: torch.export.ExportedProgram) -> torch.export.Expor
 
 
 def input_memory(graph: torch.fx.Graph) -> dict[torch.UntypedStorage, str]:
-    """The inputs of a graph by their memory. A view has that of its base, in the trace, too."""
+    """The inputs of a graph by their memory. A view has that of its base, in the trace, too.
+
+    Without ``torch.tensor([1, 2])`` of the program's code: each run makes a copy of it, but in the
+    trace (torch 2.13) the copy has the memory of what it is of.
+    """
+    owner: Any = graph.owning_module
+    literals = {memory_of(node.meta["val"]) for _, node in all_nodes(owner) if _copies(node)}
     inputs: dict[torch.UntypedStorage, str] = {}
     for node in graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, torch.Tensor) and memory_of(value) not in literals:
             inputs.setdefault(value.untyped_storage(), node.name)
     return inputs
+
+
+def _copies(node: torch.fx.Node) -> bool:
+    return node.target is torch.ops.aten.lift_fresh_copy.default
 
 
 def updates_of_inputs(program: torch.export.ExportedProgram) -> Iterator[tuple[str, str, str]]:
