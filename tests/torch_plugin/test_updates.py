@@ -13,6 +13,7 @@ import torch
 
 import graphffi
 import graphffi_torch
+from graphffi_torch.plugin import functional
 
 CLOSURE = torch.zeros(2)
 
@@ -139,6 +140,28 @@ def test_an_update_of_a_parameter_is_refused_after_decompositions(make: Any) -> 
     program = torch.export.export(Model(without_gradients), (torch.ones(2),))
     with pytest.raises(ValueError, match=f"{name}: parameter 'weight': expected no updates, got"):
         make_file(program.run_decompositions({}))
+
+
+class Trained(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            weight = self.weight.add_(x)
+        return weight + 1
+
+
+def test_an_update_of_a_parameter_is_refused_in_a_loaded_program(tmp_path: Path) -> None:
+    file = tmp_path / "program.pt2"
+    torch.export.save(torch.export.export(Trained(), (torch.ones(2),)), file)
+    program = torch.export.load(file)
+    text = "parameter 'weight': expected no updates, got"
+    with pytest.raises(ValueError, match=f"to_library: main: {text}"):
+        graphffi_torch.to_library(program, tmp_path / "model.so")
+    with pytest.raises(ValueError, match=f"export: {text}"):
+        functional("export", program)
 
 
 class Literals(torch.nn.Module):

@@ -75,12 +75,7 @@ def check_updates(function: str, program: torch.export.ExportedProgram) -> None:
         ValueError: For an update of a constant or parameter, and of memory that the program also
             holds under another name.
     """
-    for spec in program.graph_signature.output_specs:
-        if spec.kind.name == "PARAMETER_MUTATION":  # after run_decompositions
-            raise ValueError(
-                f"graphffi_torch: {function}: parameter '{spec.target}': expected no updates, got "
-                "one; make the tensor a buffer with register_buffer"
-            )
+    check_parameters(function, program)
     lifted = lifted_tensors(program)
     for subject, operand, name in updates_of_inputs(program):
         if name not in lifted:
@@ -99,6 +94,20 @@ def check_updates(function: str, program: torch.export.ExportedProgram) -> None:
                     f"updates it, got '{own.name}', which shares memory with '{other.name}'; "
                     "use one of them everywhere"
                 )
+
+
+def check_parameters(function: str, program: torch.export.ExportedProgram) -> None:
+    """Refuses updates of parameters that a program after run_decompositions lists.
+
+    Of a program that was saved and loaded, `check_updates` sees none of those within
+    ``torch.no_grad()``.
+    """
+    for spec in program.graph_signature.output_specs:
+        if spec.kind.name == "PARAMETER_MUTATION":
+            raise ValueError(
+                f"graphffi_torch: {function}: parameter '{spec.target}': expected no updates, got "
+                "one; make the tensor a buffer with register_buffer"
+            )
 
 
 def check_not_tied(subject: str, program: torch.export.ExportedProgram) -> None:
