@@ -91,6 +91,7 @@ def _export(name: str, doc: str) -> str:
 
 
 def c_string(text: bytes) -> str:
-    """Return a string literal of C++."""
+    """Return a string literal of C++, with C0 80 for NUL, which would end the text."""
+    text = text.replace(b"\0", b"\xc0\x80")
     plain = set(range(32, 127)) - set(b'"\\?')
     return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in text) + '"'

@@ -441,14 +441,17 @@ class Named(torch.nn.Module):
         self.weight = torch.nn.Parameter(torch.arange(4.0), requires_grad=False)
 
     def forward(self, items: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        return {"sums😀": items["😀"].cumsum(0) * self.weight, 'a"\\b': items["é??/"] + 1}
+        return {
+            "a": items["😀"].cumsum(0) * self.weight,
+            'a\0"\\b': items["é??/\0b"] + items["é??/"],
+        }
 
 
 def test_keys_files_and_kernels_may_have_any_names(tmp_path: Path) -> None:
     """Also with characters that JSON writes as two, and with those that C++ has other uses for."""
-    kernel = 'described.\t"sums"\\'
+    kernel = 'described.\t\0"sums"\\'
     graphffi.register_global_func(kernel, lambda x, *_: torch.from_dlpack(x).cumsum(0).neg())
-    items = {"😀": torch.rand(4), "é??/": torch.rand(2)}
+    items = {"😀": torch.rand(4), "é??/\0b": torch.rand(2), "é??/": torch.rand(2)}
     path = graphffi_torch.to_library(
         torch.export.export(Named(), (items,)),
         tmp_path / 'a\t"model"\\é.so',
@@ -456,7 +459,7 @@ def test_keys_files_and_kernels_may_have_any_names(tmp_path: Path) -> None:
         externs={"aten.cumsum": kernel},
     )
     results = graphffi.load_module(path).main(items)
-    assert list(results) == ["sums😀", 'a"\\b']
+    assert list(results) == ["a", 'a\0"\\b']
     sums, more = map(torch.from_dlpack, results.values())
     torch.testing.assert_close(sums, -items["😀"].cumsum(0) * torch.arange(4.0))
-    torch.testing.assert_close(more, items["é??/"] + 1)
+    torch.testing.assert_close(more, items["é??/\0b"] + items["é??/"])

@@ -13,6 +13,7 @@ import torch
 
 import graphffi
 import graphffi_torch
+from graphffi_torch.plugin import functional
 
 CLOSURE = torch.zeros(2)
 
@@ -139,3 +140,57 @@ def test_an_update_of_a_parameter_is_refused_after_decompositions(make: Any) -> 
     program = torch.export.export(Model(without_gradients), (torch.ones(2),))
     with pytest.raises(ValueError, match=f"{name}: parameter 'weight': expected no updates, got"):
         make_file(program.run_decompositions({}))
+
+
+class Trained(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            weight = self.weight.add_(x)
+        return weight + 1
+
+
+def test_an_update_of_a_parameter_is_refused_in_a_loaded_program(tmp_path: Path) -> None:
+    file = tmp_path / "program.pt2"
+    torch.export.save(torch.export.export(Trained(), (torch.ones(2),)), file)
+    program = torch.export.load(file)
+    text = "parameter 'weight': expected no updates, got"
+    with pytest.raises(ValueError, match=f"to_library: main: {text}"):
+        graphffi_torch.to_library(program, tmp_path / "model.so")
+    with pytest.raises(ValueError, match=f"export: {text}"):
+        functional("export", program)
+
+
+class Literals(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        steps = torch.tensor([1.0, 2.0])
+        steps[0] = 5.0
+        with torch.no_grad():
+            more = torch.tensor([10.0, 20.0]).add_(x)
+        return x * steps + more
+
+
+def test_tensors_of_the_programs_code_are_new_in_each_run(make: Any) -> None:
+    name, make_file = make
+    x = torch.tensor([1.0, 2.0])
+    path = make_file(torch.export.export(Literals(), (x,)))
+    if name == "package":
+        model = graphffi_torch.load_package(path, trust=True)
+    else:
+        model = graphffi.load_module(path).main
+    for _ in range(2):
+        torch.testing.assert_close(model(x), torch.tensor([16.0, 26.0]))
+
+
+def test_torch_still_gives_copies_of_such_tensors_their_memory() -> None:
+    """`input_memory` of `graphffi_torch._export.updates`."""
+    program = torch.export.export(Literals(), (torch.ones(2),))
+    lifted = program.graph.find_nodes(
+        op="call_function", target=torch.ops.aten.lift_fresh_copy.default
+    )[0]
+    (source,) = lifted.all_input_nodes
+    memory = lifted.meta["val"].untyped_storage()
+    assert memory is source.meta["val"].untyped_storage()

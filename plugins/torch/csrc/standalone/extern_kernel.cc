@@ -105,7 +105,9 @@ void Take(const TVMFFIAny& value, const ExternResult& result, const std::string&
 }  // namespace
 
 ExternKernel::ExternKernel(const char* reference)
-    : name_(reference), slot_(new graphffi::KernelSlot(reference, graphffi::FolderOf(reference))) {}
+    : name_(reference),
+      slot_(new graphffi::KernelSlot(graphffi::TextOfCode(reference),
+                                     graphffi::FolderOf(reference))) {}
 
 ExternKernel::ExternKernel(const char* name, TVMFFIObjectHandle (*make)())
     : name_(name), slot_(new graphffi::KernelSlot(make())) {}

@@ -42,8 +42,9 @@ struct Operand {
 
 /// A part of nested arguments or results; its children follow it, each with its own.
 struct Node {
-  int32_t count;                ///< of children; -1: a tensor
-  const char* const* opt_keys;  ///< of a dict, or names of the arguments; NULL: a list
+  int32_t count;  ///< of children; -1: a tensor
+  /// Of a dict, with C0 80 for NUL, or names of the arguments; NULL: a list.
+  const char* const* opt_keys;
 };
 
 struct Method {

@@ -9,6 +9,7 @@
 #include "call/describe_tensor.h"
 #include "call/error.h"
 #include "call/value.h"
+#include "kernels/artifact.h"
 
 namespace graphffi_standalone {
 namespace {
@@ -24,6 +25,9 @@ const MapBaseObj& MapOf(const TVMFFIAny& value) {
   return *static_cast<const MapBaseObj*>(reinterpret_cast<const tvm::ffi::Object*>(value.v_obj));
 }
 
+/// A key of a dict.
+std::string KeyOf(const Node& node, int32_t i) { return graphffi::TextOfCode(node.opt_keys[i]); }
+
 /// The values of a list; or of a dict's keys, as many as it has of them. Borrows from `value`.
 std::vector<TVMFFIAny> ItemsOf(const Node& node, const TVMFFIAny& value) {
   if (node.opt_keys == nullptr) {
@@ -32,7 +36,7 @@ std::vector<TVMFFIAny> ItemsOf(const Node& node, const TVMFFIAny& value) {
   }
   std::vector<TVMFFIAny> items;
   for (int32_t i = 0; i < node.count; ++i) {
-    const auto found = MapOf(value).find(graphffi::MakeString(node.opt_keys[i]));
+    const auto found = MapOf(value).find(graphffi::MakeString(KeyOf(node, i)));
     if (found == MapOf(value).end()) break;
     items.push_back(graphffi::ToAny(found->second));
   }
@@ -44,7 +48,7 @@ std::string Describe(const Node& node) {
   if (node.count == 0) return "an empty dict";
   std::string keys;
   for (int32_t i = 0; i < node.count; ++i) {
-    keys += (i == 0 ? "'" : ", '") + std::string(node.opt_keys[i]) + "'";
+    keys += (i == 0 ? "'" : ", '") + KeyOf(node, i) + "'";
   }
   return "a dict with the keys " + keys;
 }
@@ -68,7 +72,7 @@ Any Nest(const Node** node, ObjectRef** result) {
   }
   std::vector<Any> values;
   for (int32_t i = 0; i < self.count; ++i) {
-    if (self.opt_keys != nullptr) values.push_back(graphffi::MakeString(self.opt_keys[i]));
+    if (self.opt_keys != nullptr) values.push_back(graphffi::MakeString(KeyOf(self, i)));
     values.push_back(Nest(node, result));
   }
   return self.opt_keys == nullptr ? graphffi::MakeArray(values) : graphffi::MakeMap(values);
@@ -135,11 +139,12 @@ const Node* Arguments::Add(const Node* node, const TVMFFIAny& value, const std::
   const bool lacks_any = static_cast<int32_t>(items.size()) < self.count;
   if (lacks_any || SizeOf(value) != self.count) {
     const std::string lack =
-        is_dict && lacks_any ? " without '" + std::string(self.opt_keys[items.size()]) + "'" : "";
+        is_dict && lacks_any ? " without '" + KeyOf(self, static_cast<int32_t>(items.size())) + "'"
+                             : "";
     Fail("ValueError", path + ": expected " + Describe(self) + ", got " + Describe(value) + lack);
   }
   for (int32_t i = 0; i < self.count; ++i) {
-    const std::string key = is_dict ? "'" + std::string(self.opt_keys[i]) + "'" : std::to_string(i);
+    const std::string key = is_dict ? "'" + KeyOf(self, i) + "'" : std::to_string(i);
     node = Add(node, items[static_cast<size_t>(i)], path + "[" + key + "]");
   }
   return node;

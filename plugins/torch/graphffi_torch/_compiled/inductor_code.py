@@ -181,5 +181,4 @@ def _cpp_float(value: float) -> str:
 
 
 def _cpp_string(text: str) -> str:
-    """A literal of the UTF-8 bytes, with C0 80 for NUL, which would end the text."""
-    return c_string(text.encode().replace(b"\0", b"\xc0\x80"))
+    return c_string(text.encode())

@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_flatten
 from graphffi.plugin import flat
 from graphffi_torch._export.decompose import all_nodes, changed, check_exported
 from graphffi_torch._export.sizes_of_one import as_exported
-from graphffi_torch._export.updates import check_not_tied, check_updates
+from graphffi_torch._export.updates import check_not_tied, check_parameters, check_updates
 from graphffi_torch._operators.fakes import make_effect_fake
 from graphffi_torch._operators.operator_schema import arguments_by_name, functional_schema
 from graphffi_torch._operators.operator_table import (
@@ -102,7 +102,9 @@ def functional(function: str, exported: torch.export.ExportedProgram) -> Functio
         return replaced
 
     with as_exported(exported):
-        return _with_updates_returned(changed(exported, change).run_decompositions({}))
+        program = changed(exported, change).run_decompositions({})
+        check_parameters(function, program)
+        return _with_updates_returned(program)
 
 
 def _check_ops(

@@ -75,12 +75,7 @@ def check_updates(function: str, program: torch.export.ExportedProgram) -> None:
         ValueError: For an update of a constant or parameter, and of memory that the program also
             holds under another name.
     """
-    for spec in program.graph_signature.output_specs:
-        if spec.kind.name == "PARAMETER_MUTATION":  # after run_decompositions
-            raise ValueError(
-                f"graphffi_torch: {function}: parameter '{spec.target}': expected no updates, got "
-                "one; make the tensor a buffer with register_buffer"
-            )
+    check_parameters(function, program)
     lifted = lifted_tensors(program)
     for subject, operand, name in updates_of_inputs(program):
         if name not in lifted:
@@ -99,6 +94,20 @@ def check_updates(function: str, program: torch.export.ExportedProgram) -> None:
                     f"updates it, got '{own.name}', which shares memory with '{other.name}'; "
                     "use one of them everywhere"
                 )
+
+
+def check_parameters(function: str, program: torch.export.ExportedProgram) -> None:
+    """Refuses updates of parameters that a program after run_decompositions lists.
+
+    Of a program that was saved and loaded, `check_updates` sees none of those within
+    ``torch.no_grad()``.
+    """
+    for spec in program.graph_signature.output_specs:
+        if spec.kind.name == "PARAMETER_MUTATION":
+            raise ValueError(
+                f"graphffi_torch: {function}: parameter '{spec.target}': expected no updates, got "
+                "one; make the tensor a buffer with register_buffer"
+            )
 
 
 def check_not_tied(subject: str, program: torch.export.ExportedProgram) -> None:
@@ -139,13 +148,23 @@ def functionalized(exported: torch.export.ExportedProgram) -> torch.export.Expor
 
 
 def input_memory(graph: torch.fx.Graph) -> dict[torch.UntypedStorage, str]:
-    """The inputs of a graph by their memory. A view has that of its base, in the trace, too."""
+    """The inputs of a graph by their memory. A view has that of its base, in the trace, too.
+
+    Without ``torch.tensor([1, 2])`` of the program's code: each run makes a copy of it, but in the
+    trace (torch 2.13) the copy has the memory of what it is of.
+    """
+    owner: Any = graph.owning_module
+    literals = {memory_of(node.meta["val"]) for _, node in all_nodes(owner) if _copies(node)}
     inputs: dict[torch.UntypedStorage, str] = {}
     for node in graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, torch.Tensor) and memory_of(value) not in literals:
             inputs.setdefault(value.untyped_storage(), node.name)
     return inputs
+
+
+def _copies(node: torch.fx.Node) -> bool:
+    return node.target is torch.ops.aten.lift_fresh_copy.default
 
 
 def updates_of_inputs(program: torch.export.ExportedProgram) -> Iterator[tuple[str, str, str]]:
