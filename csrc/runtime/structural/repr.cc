@@ -19,6 +19,14 @@
 namespace graphffi::runtime {
 namespace {
 
+/// The text of the markers for no value and for the begin of keywords; null for other objects.
+const char* MarkerText(const Object* object) {
+  static const Any missing = ffi::Function::GetGlobalRequired("ffi.GetInvalidObject")();
+  static const Any keywords = ffi::Function::GetGlobalRequired("ffi.GetKwargsObject")();
+  if (object == missing.as<Object>()) return "<MISSING>";
+  return object == keywords.as<Object>() ? "<KWARGS>" : nullptr;
+}
+
 class Printer {
  public:
   void Print(const Any& value) {
@@ -112,6 +120,10 @@ class Printer {
         PrintTensor(*value.cast<ffi::Tensor>().get());
         return PrintAddress(object);
       default:
+        if (const char* marker = MarkerText(object)) {
+          out_ += marker;
+          return;
+        }
         return PrintFields(object);
     }
   }

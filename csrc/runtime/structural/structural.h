@@ -14,29 +14,10 @@
 
 namespace graphffi::runtime {
 
-/// Where variables bind. In a pattern region the variable and all that it contains bind; in a
-/// simple one the variable itself; elsewhere it is used.
-class Region {
- public:
-  explicit Region(TVMFFIDefRegionKind kind) : kind_(kind) {}
-  bool binds() const { return kind_ != kTVMFFIDefRegionKindNone; }
-  /// The region inside a value of this one, if its place says `kind`.
-  Region Enter(TVMFFIDefRegionKind kind) const {
-    return kind_ == kTVMFFIDefRegionKindPattern ? *this : Region(kind);
-  }
-  Region EnterField(const TVMFFIFieldInfo* field) const {
-    if ((field->flags & kTVMFFIFieldFlagBitMaskSEqHashDefPattern) != 0) {
-      return Enter(kTVMFFIDefRegionKindPattern);
-    }
-    if ((field->flags & kTVMFFIFieldFlagBitMaskSEqHashDefSimple) != 0) {
-      return Enter(kTVMFFIDefRegionKindSimple);
-    }
-    return Enter(kTVMFFIDefRegionKindNone);
-  }
-
- private:
-  TVMFFIDefRegionKind kind_;
-};
+/// The region of a value that a type's own function hands on; current where it names none.
+inline TVMFFIDefRegionKind RegionOfHook(int kind, TVMFFIDefRegionKind current) {
+  return kind == kTVMFFIDefRegionKindNone ? current : static_cast<TVMFFIDefRegionKind>(kind);
+}
 
 /// A type's own function, if it registered one. \throws Error(TypeError) if that is another value
 inline std::optional<ffi::Function> OwnFunction(const char* attribute, int32_t type_index) {

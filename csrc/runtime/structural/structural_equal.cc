@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ffi.StructuralEqual and ffi.GetFirstStructuralMismatch.
+#include <tvm/ffi/extra/structural_detail.h>
 #include <tvm/ffi/reflection/access_path.h>
 #include <tvm/ffi/reflection/registry.h>
 
@@ -13,6 +14,7 @@
 namespace graphffi::runtime {
 namespace {
 
+using ffi::detail::DefRegionScope;
 using refl::AccessStep;
 
 class Comparison {
@@ -59,11 +61,9 @@ class Comparison {
   }
 
  private:
-  bool EqualIn(Region region, const Any& a, const Any& b) {
-    std::swap(region_, region);
-    bool equal = Equal(a, b);
-    std::swap(region_, region);
-    return equal;
+  bool EqualIn(TVMFFIDefRegionKind region, const Any& a, const Any& b) {
+    DefRegionScope scope(&region_, region);
+    return Equal(a, b);
   }
 
   /// Steps are noted from the innermost outwards, while a mismatch is passed on.
@@ -127,7 +127,7 @@ class Comparison {
         return x == y || EqualFields(x, y);
       case kTVMFFISEqHashKindFreeVar: {
         if (auto known = BoundTo(x, y)) return *known;
-        if (x != y && (!region_.binds() || !EqualFields(x, y))) return false;
+        if (!EqualFields(x, y) || (x != y && region_ == kTVMFFIDefRegionKindNone)) return false;
         Bind(a, b);
         return true;
       }
@@ -143,16 +143,17 @@ class Comparison {
   }
 
   bool EqualFields(const Object* a, const Object* b) {
+    const TVMFFITypeInfo* type = TVMFFIGetTypeInfo(a->type_index());
+    DefRegionScope inside(&region_, ffi::detail::RegionInside(type, region_));
     if (auto own = OwnFunction(ffi::type_attr::kSEqual.name, a->type_index())) {
       return EqualByThemselves(*own, a, b);
     }
-    return !refl::ForEachFieldInfoWithEarlyStop(
-        TVMFFIGetTypeInfo(a->type_index()), [&](const TVMFFIFieldInfo* field) {
-          if ((field->flags & kTVMFFIFieldFlagBitMaskSEqHashIgnore) != 0) return false;
-          refl::FieldGetter get(field);
-          if (EqualIn(region_.EnterField(field), get(a), get(b))) return false;
-          return !DifferInField(ffi::String(field->name));
-        });
+    return !refl::ForEachFieldInfoWithEarlyStop(type, [&](const TVMFFIFieldInfo* field) {
+      if ((field->flags & kTVMFFIFieldFlagBitMaskSEqHashIgnore) != 0) return false;
+      refl::FieldGetter get(field);
+      if (EqualIn(ffi::detail::RegionOf(field, region_), get(a), get(b))) return false;
+      return !DifferInField(ffi::String(field->name));
+    });
   }
 
   bool DifferInField(const ffi::String& name) {
@@ -161,8 +162,7 @@ class Comparison {
 
   bool EqualByThemselves(const ffi::Function& own, const Object* a, const Object* b) {
     auto compare = [this](AnyView x, AnyView y, int kind, AnyView name) {
-      Region inner = region_.Enter(static_cast<TVMFFIDefRegionKind>(kind));
-      bool equal = EqualIn(inner, x, y);
+      bool equal = EqualIn(RegionOfHook(kind, region_), x, y);
       if (!equal && name != nullptr) DifferInField(name.cast<ffi::String>());
       return equal;
     };
@@ -190,7 +190,7 @@ class Comparison {
     return others.count(object) == 0 ? std::optional<Any>(key) : std::nullopt;
   }
 
-  Region region_;
+  TVMFFIDefRegionKind region_;
   bool skip_tensor_content_;
   int depth_ = 0;
   Bindings a_to_b_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ffi.StructuralHash: what StructuralEqual finds equal has the same hash.
+#include <tvm/ffi/extra/structural_detail.h>
 #include <tvm/ffi/reflection/registry.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 namespace graphffi::runtime {
 namespace {
 
+using ffi::detail::DefRegionScope;
 using ffi::detail::StableHashBytes;
 using ffi::detail::StableHashCombine;
 
@@ -132,7 +134,7 @@ class Hasher {
       case kTVMFFISEqHashKindUniqueInstance:
         return Payload(value);
       case kTVMFFISEqHashKindFreeVar:
-        return HashOnce(object, region_.binds());
+        return HashOnce(object, region_ != kTVMFFIDefRegionKindNone);
       case kTVMFFISEqHashKindDAGNode:
         return HashOnce(object, true);
       default:
@@ -151,36 +153,34 @@ class Hasher {
 
   uint64_t HashFields(const Object* object) {
     const TVMFFITypeInfo* type = TVMFFIGetTypeInfo(object->type_index());
+    DefRegionScope inside(&region_, ffi::detail::RegionInside(type, region_));
     uint64_t hash = type->type_key_hash;
     if (auto own = OwnFunction(ffi::type_attr::kSHash.name, object->type_index())) {
       return HashByItself(*own, object, hash);
     }
     refl::ForEachFieldInfo(type, [&](const TVMFFIFieldInfo* field) {
       if ((field->flags & kTVMFFIFieldFlagBitMaskSEqHashIgnore) != 0) return;
-      hash = StableHashCombine(hash,
-                               HashIn(region_.EnterField(field), refl::FieldGetter(field)(object)));
+      const TVMFFIDefRegionKind region = ffi::detail::RegionOf(field, region_);
+      hash = StableHashCombine(hash, HashIn(region, refl::FieldGetter(field)(object)));
     });
     return hash;
   }
 
   uint64_t HashByItself(const ffi::Function& own, const Object* object, uint64_t seed) {
     auto combine = [this](AnyView value, int64_t hash, int kind) {
-      Region inner = region_.Enter(static_cast<TVMFFIDefRegionKind>(kind));
-      return static_cast<int64_t>(
-          StableHashCombine(static_cast<uint64_t>(hash), HashIn(inner, value)));
+      uint64_t inner = HashIn(RegionOfHook(kind, region_), value);
+      return static_cast<int64_t>(StableHashCombine(static_cast<uint64_t>(hash), inner));
     };
     Any hash = own(object, static_cast<int64_t>(seed), ffi::Function::FromTyped(combine));
     return static_cast<uint64_t>(hash.cast<int64_t>());
   }
 
-  uint64_t HashIn(Region region, const Any& value) {
-    std::swap(region_, region);
-    uint64_t hash = Hash(value);
-    std::swap(region_, region);
-    return hash;
+  uint64_t HashIn(TVMFFIDefRegionKind region, const Any& value) {
+    DefRegionScope scope(&region_, region);
+    return Hash(value);
   }
 
-  Region region_;
+  TVMFFIDefRegionKind region_;
   bool skip_tensor_content_;
   int depth_ = 0;
   std::unordered_map<const Object*, uint64_t> bound_;

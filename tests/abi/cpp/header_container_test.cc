@@ -43,6 +43,14 @@ TEST(list_is_shared) {
   CHECK(list.empty());
 }
 
+TEST(erase_names_the_index_that_is_not_there) {
+  CHECK_EQ(Message([] {
+             Array<int> empty;
+             empty.erase(empty.begin());
+           }),
+           "IndexError: Index 0 out of bounds 0");
+}
+
 TEST(list_is_whole_where_an_element_dies) {
   List<Any> list;
   std::vector<int> seen;  // the list as the end of its element finds it
@@ -129,6 +137,8 @@ TEST(map_is_copied_when_shared_and_dict_is_not) {
   for (int i = 0; i < 50; ++i) dict.Set(i, "x");
   CHECK_EQ(same.size(), size_t{50});
   CHECK(same.Get(3).has_value() && !same.Get(50).has_value());
+  Map<int, Any> of_none = {{1, nullptr}};
+  CHECK(of_none.Get(1).has_value());  // None is a value
 }
 
 TEST(maps_of_this_header_and_of_the_runtime_read_each_other) {
@@ -154,6 +164,16 @@ TEST(maps_of_this_header_and_of_the_runtime_read_each_other) {
       CHECK_EQ(get(ours, key).cast<int>(), value);
     }
   }
+}
+
+TEST(objects_of_maps_are_changed_in_place) {
+  Dict<Any, Any> dict{{1, 2}, {3, 4}, {5, 6}};
+  auto* object = const_cast<DictObj*>(dict.get());
+  object->erase(object->begin());
+  object->erase(DictObj::key_type(5));
+  CHECK(dict.size() == 1 && dict.at(3).cast<int>() == 4);
+  object->clear();
+  CHECK(dict.empty());
 }
 
 TEST(tuple_is_an_array_with_a_type_for_each_element) {

@@ -134,6 +134,14 @@ TEST(repr_is_that_of_python) {
   CHECK_EQ(os.str(), std::string("1None\"v\""));
 }
 
+TEST(repr_names_the_markers) {
+  const auto text = [](const char* marker) {
+    return std::string(ReprPrint(Function::GetGlobalRequired(marker)()));
+  };
+  CHECK_EQ(text("ffi.GetInvalidObject"), std::string("<MISSING>"));
+  CHECK_EQ(text("ffi.GetKwargsObject"), std::string("<KWARGS>"));
+}
+
 TEST(deep_copies_share_what_the_original_shared) {
   ObjectRef inner = Box(1, "text");
   Array<Any> original{inner, inner, List<Any>{inner}};

@@ -48,6 +48,21 @@ class OwnObj : public Object {
 };
 ObjectRef Own(int64_t value) { return ObjectRef(make_object<OwnObj>(value)); }
 
+class WrapObj : public Object {
+ public:
+  Any inside;
+  explicit WrapObj(Any inside) : inside(std::move(inside)) {}
+  bool Equal(ObjectRef other, const Function& compare) const {
+    return compare(inside, other.as<WrapObj>()->inside, 0, "inside").cast<bool>();
+  }
+  int64_t Hash(int64_t seed, const Function& combine) const {
+    return combine(inside, seed, 0).cast<int64_t>();
+  }
+  static constexpr TVMFFISEqHashKind _type_s_eq_hash_kind = kTVMFFISEqHashKindTreeNode;
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("test.structural.Wrap", WrapObj, Object);
+};
+ObjectRef Wrap(Any inside) { return ObjectRef(make_object<WrapObj>(std::move(inside))); }
+
 class OpaqueObj : public Object {
  public:
   TVM_FFI_DECLARE_OBJECT_INFO_FINAL("test.structural.Opaque", OpaqueObj, Object);
@@ -63,6 +78,10 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   refl::TypeAttrDef<OwnObj>()
       .def(type_attr::kSEqual.name, &OwnObj::SameParity)
       .def(type_attr::kSHash.name, &OwnObj::Hash);
+  refl::ObjectDef<WrapObj>(refl::init(false)).def_ro("inside", &WrapObj::inside);
+  refl::TypeAttrDef<WrapObj>()
+      .def(type_attr::kSEqual.name, &WrapObj::Equal)
+      .def(type_attr::kSHash.name, &WrapObj::Hash);
 }
 
 void CheckEqual(const Any& a, const Any& b) {
@@ -115,6 +134,14 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   refl::ObjectDef<BindObj>(refl::init(false))
       .def_ro("var", &BindObj::var, refl::AttachFieldFlag::SEqHashDefSimple())
       .def_ro("value", &BindObj::value);
+}
+
+TEST(variables_within_the_nodes_of_a_definition_bind) {
+  const Any v = Var("v"), w = Var("w");
+  CheckEqual(Bind(Lambda({}, v), v), Bind(Lambda({}, w), w));
+  CheckEqual(Bind(Array<Any>{Lambda({}, v)}, v), Bind(Array<Any>{Lambda({}, w)}, w));
+  CheckDiffer(Bind(Lambda({}, 1), v), Bind(Lambda({}, 1), w));
+  CheckEqual(Bind(Wrap(v), v), Bind(Wrap(w), w));  // a hook that names no region
 }
 
 TEST(variables_as_keys_have_the_hash_of_their_partners) {

@@ -74,7 +74,7 @@ TEST(tensor_from_the_env_allocator) {
 
 TEST(tensor_goes_through_dlpack_and_back) {
   Tensor tensor = Empty({2, 2});
-  Tensor old_way = Tensor::FromDLPack(tensor.ToDLPack());
+  Tensor old_way = Tensor::FromDLPack(tensor->ToDLPack());
   Tensor new_way = Tensor::FromDLPackVersioned(tensor.ToDLPackVersioned(), 4, true);
   CHECK(old_way.data_ptr() == tensor.data_ptr() && new_way.data_ptr() == tensor.data_ptr());
   CHECK_EQ(tensor.use_count(), 3);

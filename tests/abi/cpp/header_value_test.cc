@@ -72,6 +72,8 @@ TEST(strings_of_7_8_and_4096_bytes) {
   }
   CHECK_EQ(String("abc").compare("abd"), -1);
   CHECK_EQ(std::string(EscapeStringJSON("a\"\n\x01")), std::string("\"a\\\"\\n\\u0001\""));
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  CHECK(EscapeString("a\"") == EscapeStringJSON("a\""));  // the old name
 }
 
 TEST(a_string_that_is_moved_in_is_an_object) {
@@ -100,6 +102,16 @@ TEST(an_optional_of_an_optional_has_the_size_of_a_value) {
   CHECK(!Optional<Optional<int>>(Optional<int>()).has_value());
 }
 
+TEST(an_optional_variant_is_none_or_the_value) {
+  using Choice = Variant<int, String>;
+  static_assert(sizeof(Optional<Choice>) == sizeof(Any));
+  Optional<Choice> choice;
+  CHECK(!choice.has_value() && Any(choice) == nullptr);
+  choice = Choice(String("longer than seven"));
+  CHECK(choice.value().get<String>() == "longer than seven");
+  CHECK(Any(choice).cast<Optional<Choice>>().has_value());
+}
+
 TEST(optional_is_none_or_the_value) {
   Optional<int> number;
   CHECK(!number.has_value() && number == std::nullopt);
@@ -112,6 +124,12 @@ TEST(optional_is_none_or_the_value) {
   CHECK(!function.has_value());
   Optional<Array<int>> array = Array<int>{1};
   CHECK_EQ(array->size(), size_t{1});
+  const ArrayObj* object = array.operator->();
+  CHECK(object == array.value().get() && array.unique() && array.same_as(ObjectRef(*array)));
+  array = nullptr;
+  CHECK(!array.has_value() && array == Optional<Array<int>>(nullptr));
+  CHECK(Optional<int>() == std::optional<int>() && number == std::optional<int>(5));
+  CHECK(Optional<int>() != std::optional<int>(5));
   CHECK_EQ(Message([&] { Any("x").cast<Optional<int>>(); }),
            "TypeError: Cannot convert from type `ffi.SmallStr` to `Optional<int>`");
 }

@@ -12,6 +12,9 @@
 namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
+/// Codes from here on are of types that a program adds.
+enum DLExtDataTypeCode { kDLExtCustomBegin = 129 };
+
 /// From "float32", "bfloat16x4", "bool", … \throws Error(ValueError) for another text
 inline DLDataType StringToDLDataType(std::string_view text) {
   DLDataType dtype;

@@ -12,6 +12,7 @@
 namespace tvm::ffi {
 inline namespace graphffi_v1 {
 
+class BigInt;
 template <typename T>
 class Optional;
 
@@ -114,10 +115,14 @@ class OptionalStorage<T, std::enable_if_t<is_optional_type_v<T>>>
   T value_;
 };
 
-/// Strings are values of the ABI's 16 bytes in which None stands for nothing: modules return them
-/// through their vtable.
+/// Types that are the ABI's 16 bytes: strings, Variant, BigInt.
 template <typename T>
-class OptionalStorage<T, std::enable_if_t<kIsText<T>>> {
+inline constexpr bool kIsAnyValue = kIsText<T> || std::is_same_v<T, BigInt>;
+
+/// In their own 16 bytes, None stands for nothing: modules return such optionals through their
+/// vtable.
+template <typename T>
+class OptionalStorage<T, std::enable_if_t<kIsAnyValue<T>>> {
  public:
   bool has() const { return value_ != nullptr; }
   const T& get() const { return *reinterpret_cast<const T*>(&value_); }
@@ -138,7 +143,9 @@ class Optional {
   using value_type = T;
 
   Optional() = default;
-  Optional(std::nullopt_t) {}         // NOLINT(runtime/explicit)
+  Optional(std::nullopt_t) {}  // NOLINT(runtime/explicit)
+  Optional(std::nullptr_t) {}  // NOLINT(runtime/explicit)
+  explicit Optional(UnsafeInit) {}
   Optional(std::optional<T> other) {  // NOLINT(runtime/explicit)
     if (other.has_value()) storage_.set(*std::move(other));
   }
@@ -161,6 +168,7 @@ class Optional {
     storage_.clear();
     return *this;
   }
+  Optional& operator=(std::nullptr_t) { return *this = std::nullopt; }
   template <typename U = T,
             typename = std::enable_if_t<std::is_convertible_v<U&&, T> &&
                                         !is_optional_type_v<detail::RemoveCVRef<U>>>>
@@ -191,8 +199,9 @@ class Optional {
   const T& operator*() const& { return storage_.get(); }
   T& operator*() & { return storage_.get(); }
   T operator*() && { return std::move(storage_.get()); }
-  const T* operator->() const { return &storage_.get(); }
-  T* operator->() { return &storage_.get(); }
+  /// The object of a reference or pointer, null if there is none; else the value.
+  auto operator->() const { return Arrow(storage_.get()); }
+  auto operator->() { return Arrow(storage_.get()); }
   void reset() { storage_.clear(); }
 
   /// The value if it is a U as it stands, nothing (or null) otherwise.
@@ -224,19 +233,27 @@ class Optional {
   int use_count() const {
     return has_value() ? storage_.get().use_count() : 0;
   }
+  template <typename U = T, typename = std::enable_if_t<use_ptr_based_optional_v<U>>>
+  bool unique() const {
+    return use_count() == 1;
+  }
 
   operator std::optional<T>() const {  // NOLINT(runtime/explicit)
     if (!has_value()) return std::nullopt;
     return storage_.get();
   }
 
-  bool same_as(const Optional& other) const {
-    return has_value() == other.has_value() && (!has_value() || value().same_as(other.value()));
+  bool same_as(const Optional& other) const { return AnyView(*this).same_as(AnyView(other)); }
+  template <typename U = T, typename = std::enable_if_t<std::is_base_of_v<ObjectRef, U>>>
+  bool same_as(const ObjectRef& other) const {
+    return get() == other.get();
   }
   bool operator==(const Optional& other) const {
     return has_value() == other.has_value() && (!has_value() || **this == *other);
   }
   bool operator!=(const Optional& other) const { return !(*this == other); }
+  bool operator==(const std::optional<T>& other) const { return *this == Optional(other); }
+  bool operator!=(const std::optional<T>& other) const { return !(*this == other); }
   bool operator==(std::nullopt_t) const { return !has_value(); }
   bool operator!=(std::nullopt_t) const { return has_value(); }
   bool operator==(std::nullptr_t) const { return !has_value(); }
@@ -258,6 +275,14 @@ class Optional {
       if (!value.has_value()) return storage_.clear();
     }
     storage_.set(std::move(value));
+  }
+  template <typename U>
+  static auto Arrow(U& value) {
+    if constexpr (use_ptr_based_optional_v<T>) {
+      return value.get();
+    } else {
+      return &value;
+    }
   }
   void RequireValue() const {
     if (TVM_FFI_PREDICT_FALSE(!has_value())) ThrowNoValue();

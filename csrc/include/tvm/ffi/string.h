@@ -302,6 +302,10 @@ inline String EscapeStringJSON(const String& text) {
   return json + "\"";
 }
 
+[[deprecated("use EscapeStringJSON")]] inline String EscapeString(const String& text) {
+  return EscapeStringJSON(text);
+}
+
 /// The address and size of a string's bytes; borrowed.
 inline TVMFFIByteArray ToByteArray(std::string_view text) { return {text.data(), text.size()}; }
 

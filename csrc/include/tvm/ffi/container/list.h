@@ -26,6 +26,12 @@ class ListObj : public SeqBaseObj {
     list->MoveToBuffer(std::max<size_t>(capacity, 1));
     return list;
   }
+  /// count times the same value.
+  static ObjectPtr<ListObj> CreateRepeated(int64_t count, const Any& value) {
+    ObjectPtr<ListObj> list = Empty(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) list->Append(value);
+    return list;
+  }
 };
 
 /// Elements of type T; with T = Any of any type.
@@ -41,10 +47,8 @@ class List : public detail::SeqRef<List<T>, ListObj, T> {
       : List(elements.begin(), elements.end()) {}
   List(const std::vector<T>& elements)  // NOLINT(runtime/explicit)
       : List(elements.begin(), elements.end()) {}
-  explicit List(size_t count, const T& value) : List() {
-    this->reserve(static_cast<int64_t>(count));
-    for (size_t i = 0; i < count; ++i) this->push_back(value);
-  }
+  explicit List(size_t count, const T& value)
+      : Base(ListObj::CreateRepeated(static_cast<int64_t>(count), Any(value))) {}
   template <typename Iter, typename = std::enable_if_t<detail::IsIterator<Iter>::value>>
   List(Iter first, Iter last) : List() {
     this->reserve(std::distance(first, last));

@@ -111,6 +111,9 @@ class MapBaseObj : public Object {
   };
   using const_iterator = iterator;
 
+  using key_type = Any;
+  using mapped_type = Any;
+
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   iterator begin() const { return iterator(this, IsSmall() ? 0 : head_); }
@@ -147,7 +150,7 @@ class MapBaseObj : public Object {
     }
   }
   /// False if there is no such key.
-  bool Erase(const Any& key) {
+  bool erase(const Any& key) {
     uint64_t index = Find(key);
     if (index == kNone) return false;
     if (IsSmall()) {
@@ -157,7 +160,8 @@ class MapBaseObj : public Object {
     }
     return true;
   }
-  void Clear() {
+  void erase(const iterator& position) { erase(Any(position->first)); }
+  void clear() {
     std::vector<KVType> cleared;
     cleared.reserve(size_);
     for (KVType* pair : Pairs()) cleared.push_back(std::move(*pair));

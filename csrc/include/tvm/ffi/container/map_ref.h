@@ -71,7 +71,7 @@ class MapRef : public ObjectRef {
   V at(const K& key) const { return ElementAs<V>(Checked()->at(Any(key))); }
   const V operator[](const K& key) const { return at(key); }
   /// The value, or nothing if there is no such key.
-  Optional<V> Get(const K& key) const {
+  std::optional<V> Get(const K& key) const {
     auto position = Checked()->find(Any(key));
     if (position == Checked()->end()) return std::nullopt;
     return ElementAs<V>(position->second);
@@ -81,10 +81,10 @@ class MapRef : public ObjectRef {
     Self()->Mutable()->InsertOrAssign(Any(key), Any(value));
   }
   void erase(const K& key) {
-    if (count(key) != 0) Self()->Mutable()->Erase(Any(key));
+    if (count(key) != 0) Self()->Mutable()->erase(Any(key));
   }
   void clear() {
-    if (!empty()) Self()->Mutable()->Clear();
+    if (!empty()) Self()->Mutable()->clear();
   }
 
   using ContainerType = ObjType;

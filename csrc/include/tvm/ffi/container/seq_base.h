@@ -195,7 +195,10 @@ class SeqRef : public ObjectRef {
     Self()->Mutable(size())->pop_back();
   }
   /// \throws Error(IndexError) if there is no such element
-  void erase(iterator position) { erase(position, position + 1); }
+  void erase(iterator position) {
+    Checked()->CheckIndex(position - begin());
+    erase(position, position + 1);
+  }
   void erase(iterator first, iterator last) {
     auto from = static_cast<int64_t>(IndexOf(first));
     auto to = static_cast<int64_t>(IndexOf(last));

@@ -72,17 +72,9 @@ class Tensor : public ObjectRef, public detail::TensorAccess<Tensor> {
     return FromHandle(out);
   }
   /// A *new reference* in DLPack's form: the caller calls its deleter.
-  DLManagedTensor* ToDLPack() const {
-    DLManagedTensor* out = nullptr;
-    TVM_FFI_CHECK_SAFE_CALL(TVMFFITensorToDLPack(Handle(), &out));
-    return out;
-  }
+  DLManagedTensor* ToDLPack() const { return get()->ToDLPack(); }
   /// A *new reference* in DLPack's versioned form: the caller calls its deleter.
-  DLManagedTensorVersioned* ToDLPackVersioned() const {
-    DLManagedTensorVersioned* out = nullptr;
-    TVM_FFI_CHECK_SAFE_CALL(TVMFFITensorToDLPackVersioned(Handle(), &out));
-    return out;
-  }
+  DLManagedTensorVersioned* ToDLPackVersioned() const { return get()->ToDLPackVersioned(); }
 
   /// A tensor of another shape over the same memory, which it keeps alive. Offset in elements.
   /// Bounds are not checked.

@@ -55,6 +55,20 @@ class TensorObj : public Object, public DLTensor {
   static constexpr int32_t _type_index = kTVMFFITensor;
   TVM_FFI_DECLARE_OBJECT_INFO_STATIC(StaticTypeKey::kTVMFFITensor, TensorObj, Object);
   static constexpr bool _type_final = true;
+
+  /// A *new reference* in DLPack's form: the caller calls its deleter.
+  DLManagedTensor* ToDLPack() const {
+    DLManagedTensor* out = nullptr;
+    TVM_FFI_CHECK_SAFE_CALL(TVMFFITensorToDLPack(detail::ObjectUnsafe::GetHeader(this), &out));
+    return out;
+  }
+  /// The same in DLPack's versioned form.
+  DLManagedTensorVersioned* ToDLPackVersioned() const {
+    DLManagedTensorVersioned* out = nullptr;
+    TVM_FFI_CHECK_SAFE_CALL(
+        TVMFFITensorToDLPackVersioned(detail::ObjectUnsafe::GetHeader(this), &out));
+    return out;
+  }
 };
 
 namespace detail {

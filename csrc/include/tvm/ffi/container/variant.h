@@ -82,6 +82,8 @@ template <typename... Types>
 inline constexpr bool use_default_type_traits_v<Variant<Types...>> = false;
 
 namespace detail {
+template <typename... Types>
+inline constexpr bool kIsAnyValue<Variant<Types...>> = true;
 template <typename... Types, typename T>
 inline constexpr bool type_contains_v<Variant<Types...>, T> = (type_subsumes_v<Types, T> || ...);
 template <typename... Types, typename... Other>
