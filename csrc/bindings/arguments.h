@@ -66,9 +66,12 @@ class Arguments {
   /// NULL where no argument brings one.
   const Env* opt_env() const { return has_env_ ? &env_ : nullptr; }
 
-  /// Waits until kernels have ended that use a tensor whose framework named no stream: it neither
-  /// waits for them, nor keeps the memory for them. Returns 0, or -1 with the runtime's error set.
-  int AwaitKernels() const { return awaited_.empty() ? 0 : AwaitKernelsOnDevices(); }
+  /// Has the call's stream wait for tensors whose framework named none: they are ready on the
+  /// device's default stream. Returns 0, or -1 with the runtime's error set.
+  int AwaitProducers() const { return awaited_.empty() ? 0 : AwaitOnDevices(/*kernels=*/false); }
+  /// Waits until kernels have ended that use such a tensor: its framework neither waits for them,
+  /// nor keeps the memory for them. Returns as AwaitProducers does.
+  int AwaitKernels() const { return awaited_.empty() ? 0 : AwaitOnDevices(/*kernels=*/true); }
 
  private:
   static void* Retain(const void* source);
@@ -96,7 +99,7 @@ class Arguments {
   TVMFFIAny FromAsValue(PyObject* value);
   TVMFFIAny FromAddress(const py::object& number, const char* method);
   void NoteStream(PyObject* value, DLDevice device);
-  int AwaitKernelsOnDevices() const;
+  int AwaitOnDevices(bool kernels) const;
   py::object Ask(PyObject* value, const char* method);
   [[noreturn]] void FailProducer(PyObject* value);
   [[noreturn]] void FailAsRaised(const char* method);

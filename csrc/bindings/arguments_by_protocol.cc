@@ -145,13 +145,18 @@ void Arguments::NoteStream(PyObject* value, DLDevice device) {
   has_env_ = true;
 }
 
-int Arguments::AwaitKernelsOnDevices() const try {
+int Arguments::AwaitOnDevices(bool kernels) const try {
   const GilRelease release(true);
   for (const DLDevice& device : awaited_) {
     if (device.device_type != kDLCUDA) continue;
     const bool is_env =
         env_.device.device_type == device.device_type && env_.device.device_id == device.device_id;
-    modules::AwaitCudaStream(device.device_id, is_env ? env_.stream : nullptr);
+    void* stream = is_env ? env_.stream : nullptr;
+    if (kernels) {
+      modules::AwaitCudaStream(device.device_id, stream);
+    } else if (stream != nullptr) {
+      modules::OrderCudaStreams(device.device_id, nullptr, stream);
+    }
   }
   return 0;
 } catch (const tvm::ffi::Error& error) {

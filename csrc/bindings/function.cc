@@ -253,6 +253,7 @@ PyObject* CallWithFrame(const PyFunction& function, CallFrame& frame, const Argu
                         const DeclaredTensors* opt_declared) {
   TVMFFIAny result;
   int rc = 0;
+  CheckRc(arguments.AwaitProducers());
   const ProfiledCall event(function, arguments.framework());
   std::optional<DeclaredTensors> watched;
   if (IsWatched()) watched = WatchedTensors(function, opt_declared);

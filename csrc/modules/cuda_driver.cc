@@ -5,6 +5,8 @@
 #include <tvm/ffi/error.h>
 
 #include <cstdlib>
+#include <map>
+#include <mutex>
 
 namespace graphffi::modules {
 
@@ -66,11 +68,17 @@ void CudaDriver::Check(Status status, const char* action) const {
                               << ")";
 }
 
-CudaContext CudaDriver::RetainPrimaryContext(int device_id) const {
+CudaContext CudaDriver::PrimaryContext(int device_id) const {
+  static auto* retained = new std::map<int, CudaContext>;
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto found = retained->find(device_id);
+  if (found != retained->end()) return found->second;
   CudaDevice device = 0;
   CudaContext context = nullptr;
   Check(device_get_(&device, device_id), "find the device");
   Check(primary_context_retain_(&context, device), "use the device");
+  retained->emplace(device_id, context);
   return context;
 }
 

@@ -24,7 +24,8 @@ class CudaDriver {
   /// Whether the process has opened it, for this code or another's.
   static bool IsOpen();
 
-  CudaContext RetainPrimaryContext(int device_id) const;
+  /// The context that CUDA's runtime uses, too; retained once, for the rest of the process.
+  CudaContext PrimaryContext(int device_id) const;
   void PushContext(CudaContext context) const;
   void PopContext() const;
   /// PTX text, which ends with a null character, or a cubin or fatbin.

@@ -195,7 +195,7 @@ class CudaModuleObj : public ffi::ModuleObj {
     std::lock_guard<std::mutex> lock(mutex_);
     LoadedImage& image = images_[device_id];
     if (image.module == nullptr) {
-      image.context = driver.RetainPrimaryContext(device_id);
+      image.context = driver.PrimaryContext(device_id);
       const CudaContextScope scope(driver, image.context);
       image.module = driver.LoadModule(image_.c_str());
     }

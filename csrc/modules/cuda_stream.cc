@@ -52,7 +52,7 @@ class Event {
 void OrderCudaStreams(int device_id, void* earlier, void* later) {
   if (!CudaDriver::IsOpen()) return;
   const CudaDriver& driver = CudaDriver::Get();
-  const CudaContextScope scope(driver, driver.RetainPrimaryContext(device_id));
+  const CudaContextScope scope(driver, driver.PrimaryContext(device_id));
   const Event event;
   driver.Check(Functions().record(event.get(), earlier), "record an event");
   driver.Check(Functions().wait(later, event.get(), 0), "have a stream wait");
@@ -61,7 +61,7 @@ void OrderCudaStreams(int device_id, void* earlier, void* later) {
 void AwaitCudaStream(int device_id, void* stream) {
   if (!CudaDriver::IsOpen()) return;
   const CudaDriver& driver = CudaDriver::Get();
-  const CudaContextScope scope(driver, driver.RetainPrimaryContext(device_id));
+  const CudaContextScope scope(driver, driver.PrimaryContext(device_id));
   driver.Check(Functions().synchronize(stream), "wait for a stream");
 }
 

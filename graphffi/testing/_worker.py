@@ -97,7 +97,8 @@ def main() -> None:
     options = {**asked["options"], "skip": frozenset(asked["options"]["skip"])}
     op = find_op(asked["target"])
     say("ready")
+    fresh = _fresh(op)  # CUDA works in no process that is forked after its first use
     check_device(op.name, options.get("device", "cpu"))
-    examination = Examination(op, Options(**options), say, _fresh(op))
+    examination = Examination(op, Options(**options), say, fresh)
     examination.run_debug() if _core.is_debugging else examination.run()
     os._exit(0)  # the end of an interpreter with compilers in it takes a second or two

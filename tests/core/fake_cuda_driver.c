@@ -24,8 +24,8 @@ static struct {
 unsigned fake_launch[7];
 void* fake_stream;
 int fake_loads, fake_unloads, fake_allowed_shared_memory, fake_waits, fake_on_other_streams;
-/* Events that are there, and the streams of the last order. */
-int fake_events, fake_orders;
+/* Events and contexts that are there, and the streams of the last order. */
+int fake_events, fake_retained, fake_orders;
 void *fake_earlier, *fake_later;
 /* What the test sets: what runs kernels of ELF images, the stream that work has to be on, the
    compute capability, and after how many calls one fails (never: -1). */
@@ -72,6 +72,7 @@ int cuDeviceGetAttribute(int* value, int attribute, int device) {
 }
 int cuDevicePrimaryCtxRetain(void** context, int device) {
   *context = (void*)(intptr_t)device;
+  ++fake_retained;
   return 0;
 }
 int cuCtxPushCurrent_v2(void* context) {

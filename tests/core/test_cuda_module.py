@@ -181,11 +181,40 @@ y = tensors.make(5, 2, 1)
 print(waits(x, 1), waits(Foreign(x), 1), waits(Foreign(y), 1), waits(Streamed(x), 1))
 print(waits(Foreign(host), 1), waits(Foreign(x), 1, own=0x4560))
 print(waits(Foreign(x), -1))
+module.scale(Foreign(y), y, 1.0, 5, 1, 1, 1, 1, 1, 1, 0)
+print(read("fake_retained"))  # each device's context once
 ctypes.c_int.in_dll(driver, "fake_calls_until_failure").value = 0
 print(failure(tensors.at, Foreign(x), 1), driver.fake_num_contexts())
 """
     failed = "RuntimeError: graphffi: CUDA: cannot wait for a stream: out of memory (2) 0"
-    assert run(code).splitlines() == ["0 1 1 0", "0 0", "no element -1", "1", failed]
+    assert run(code).splitlines() == ["0 1 1 0", "0 0", "no element -1", "1", "2", failed]
+
+
+def test_a_call_on_a_named_stream_waits_for_tensors_that_are_ready_on_the_default_one(
+    run: Any,
+) -> None:
+    code = """
+class Foreign:
+    def __init__(self, tensor): self.tensor = tensor
+    def __dlpack__(self, **_): return self.tensor.__dlpack__()
+class Streamed(Foreign):
+    def __tvm_ffi_env_stream__(self): return 0x1230
+def order(a, b):
+    before = read("fake_orders")
+    module.scale(a, b, 2.0, 5, 1, 1, 1, 1, 1, 1, 0)
+    later = read("fake_later", ctypes.c_void_p), read("fake_stream", ctypes.c_void_p)
+    return read("fake_orders") - before, *(hex(stream or 0) for stream in later)
+print(*order(Streamed(x), Foreign(out)), *order(Foreign(x), Streamed(out)), values(out)[1])
+print(*order(Streamed(x), Streamed(out)), *order(Foreign(x), Foreign(out)))
+ctypes.c_int.in_dll(driver, "fake_calls_until_failure").value = 0
+print(failure(order, Foreign(x), Streamed(out)), driver.fake_num_contexts())
+"""
+    failed = "RuntimeError: graphffi: CUDA: cannot record an event: out of memory (2) 0"
+    assert run(code).splitlines() == [
+        "1 0x1230 0x1230 1 0x1230 0x1230 2.0",
+        "0 0x1230 0x1230 0 0x1230 0x0",
+        failed,
+    ]
 
 
 def test_an_op_on_the_runtimes_own_tensors_is_on_their_device(run: Any) -> None:

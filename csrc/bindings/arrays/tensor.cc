@@ -235,7 +235,7 @@ void DefineMethods() {
   DefineMethod(tensor_type, "__dlpack__", &ToCapsule, py::kw_only(), py::arg("stream") = py::none(),
                py::arg("max_version") = py::none(), py::arg("dl_device") = py::none(),
                py::arg("copy") = py::none(),
-               "Return a DLPack capsule. Streams are not synchronized.");
+               "Return a DLPack capsule. `stream`, the consumer's, waits for the thread's own.");
   DefineMethod(tensor_type, "__dlpack_device__", &DevicePair, "Return (device_type, device_id).");
   DefineMethod(tensor_type, "__array__", &ToNumPy, py::arg("dtype") = py::none(),
                py::arg("copy") = py::none(), "Return an array of NumPy with the same memory.");

@@ -37,18 +37,18 @@ template <typename Stream>
 struct HasNativeHandle<Stream, std::void_t<decltype(std::declval<Stream>().native_handle())>>
     : std::true_type {};
 
-using GetCudaStream = int32_t (*)(int32_t device_index, void** stream);
-
-/// The function of AOTInductor's C interface, from whichever build of libtorch is loaded.
-GetCudaStream FindGetCudaStream() {
+/// A function of AOTInductor's C interface, from whichever build of libtorch is loaded.
+template <typename F>
+F* FindCudaFunction(const char* function_name) {
+  void* opt_function = nullptr;
   for (const char* name : {"libtorch_cuda.so", "libtorch_hip.so"}) {
-    if (void* library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) {
-      if (void* function = dlsym(library, "aoti_torch_get_current_cuda_stream")) {
-        return reinterpret_cast<GetCudaStream>(function);
-      }
-    }
+    void* opt_library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+    if (opt_library != nullptr) opt_function = dlsym(opt_library, function_name);
+    if (opt_function != nullptr) break;
   }
-  return nullptr;
+  TORCH_CHECK(opt_function != nullptr, "graphffi_torch: expected libtorch_cuda.so with ",
+              function_name, ", got none");
+  return reinterpret_cast<F*>(opt_function);
 }
 
 /// Torch 2.10's streams have an id and no handle; that of CUDA's is known elsewhere.
@@ -56,10 +56,8 @@ void* CurrentStreamWithoutHandle(c10::Device device) {
   TORCH_CHECK_NOT_IMPLEMENTED(device.is_cuda(), "graphffi_torch: expected a device of type cuda, ",
                               "the only one whose streams this torch gives, got ", device.str(),
                               "; install a newer torch");
-  static const GetCudaStream get = FindGetCudaStream();
-  TORCH_CHECK(get != nullptr,
-              "graphffi_torch: expected libtorch_cuda.so with aoti_torch_get_current_cuda_stream, "
-              "got none");
+  static auto* const get =
+      FindCudaFunction<int32_t(int32_t, void**)>("aoti_torch_get_current_cuda_stream");
   void* stream = nullptr;
   TORCH_CHECK(get(device.index(), &stream) == 0,
               "graphffi_torch: torch does not give the current stream of ", device.str());
@@ -77,6 +75,32 @@ void* CurrentHandle(c10::Device device) {
   }
 }
 
+/// Makes the env's stream torch's current one: torch gives memory that was given back to the stream
+/// for which it was allocated, at once, while kernels may still use it on another.
+class EnvStreamScope {
+ public:
+  explicit EnvStreamScope(c10::Device device) {
+    if (!device.is_cuda()) return;
+    void* stream = TVMFFIEnvGetStream(kDLCUDA, device.index());
+    if (stream == CurrentStream(device)) return;
+    static auto* const create =
+        FindCudaFunction<int32_t(void*, int32_t, void**)>("aoti_torch_create_cuda_stream_guard");
+    TORCH_CHECK(create(stream, device.index(), &opt_guard_) == 0,
+                "graphffi_torch: torch does not take the env's stream of ", device.str());
+  }
+  ~EnvStreamScope() {
+    if (opt_guard_ == nullptr) return;
+    static auto* const leave =
+        FindCudaFunction<int32_t(void*)>("aoti_torch_delete_cuda_stream_guard");
+    leave(opt_guard_);
+  }
+  EnvStreamScope(const EnvStreamScope&) = delete;
+  EnvStreamScope& operator=(const EnvStreamScope&) = delete;
+
+ private:
+  void* opt_guard_ = nullptr;
+};
+
 }  // namespace
 
 DLPackManagedTensorAllocator shared_allocator = &AllocateWithTorch;
@@ -84,12 +108,11 @@ DLPackManagedTensorAllocator shared_allocator = &AllocateWithTorch;
 int AllocateWithTorch(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,
                       void (*set_error)(void* error_ctx, const char* kind, const char* message)) {
   try {
-    at::TensorOptions options =
-        at::TensorOptions()
-            .dtype(at::toScalarType(prototype->dtype))
-            .device(at::dlDeviceToTorchDevice(
-                prototype->device.device_type,
-                static_cast<c10::DeviceIndex>(prototype->device.device_id)));
+    const c10::Device device = at::dlDeviceToTorchDevice(
+        prototype->device.device_type, static_cast<c10::DeviceIndex>(prototype->device.device_id));
+    const at::TensorOptions options =
+        at::TensorOptions().dtype(at::toScalarType(prototype->dtype)).device(device);
+    const EnvStreamScope stream(device);
     at::Tensor tensor =
         at::empty(at::IntArrayRef(prototype->shape, static_cast<size_t>(prototype->ndim)), options);
     *out = at::toDLPackVersioned(tensor);

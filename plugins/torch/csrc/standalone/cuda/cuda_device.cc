@@ -113,7 +113,7 @@ CudaContext ContextOf(int32_t id) {
   static auto* contexts = new PerDevice<CudaContextState>();
   return contexts->Get({kDLCUDA, id}, [](DLDevice device) {
     CheckCapability(device.device_id);
-    return CudaDriver::Get().RetainPrimaryContext(device.device_id);
+    return CudaDriver::Get().PrimaryContext(device.device_id);
   });
 }
 
