@@ -10,14 +10,13 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
 from .._values.runtime import runtime_info
-from .cache import locked, make_folder, mark_used
+from .cache import building, locked, make_folder, mark_used
 from .config import PACKAGE
 from .location import cache_folder, plugin_cache, torch_build
 from .toolchain import num_jobs
@@ -79,8 +78,8 @@ def _built(what: str, *options: str) -> Iterator[Path]:
     tools = {name: _find_tool(name) for name in ("cmake", "ninja")}
     cache = plugin_cache()
     make_folder(cache)
-    with tempfile.TemporaryDirectory(dir=cache, prefix="building-") as scratch:
-        made, build = Path(scratch, "made"), str(Path(scratch, "build"))
+    with building(cache) as scratch:
+        made, build = scratch / "made", str(scratch / "build")
         configure = [
             *(tools["cmake"], "-S", str(_source()), "-B", build, "-G", "Ninja"),
             f"-DCMAKE_MAKE_PROGRAM={tools['ninja']}",

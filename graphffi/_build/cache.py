@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -93,6 +94,18 @@ def locked(path: Path) -> Iterator[None]:
             finally:
                 # Closing does not release it if a process that was forked meanwhile has the file.
                 fcntl.flock(file, fcntl.LOCK_UN)
+
+
+@contextmanager
+def building(folder: Path) -> Iterator[Path]:
+    """Give a folder in the cache to build in, which `clean_cache` leaves there meanwhile."""
+    with tempfile.TemporaryDirectory(dir=folder, prefix="building-") as name:
+        file = os.open(name, os.O_RDONLY)
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            yield Path(name)
+        finally:
+            os.close(file)
 
 
 def _is_at(path: Path, file: IO[str]) -> bool:

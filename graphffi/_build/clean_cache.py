@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import math
+import os
 import re
 import shutil
 import time
@@ -86,17 +87,17 @@ def _entries(folder: Path) -> Iterator[Entry]:
 
 
 def _remove(path: Path) -> bool:
+    opened: list[int] = []
     try:
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif path.suffix == ".lock":
-            with path.open("w") as file:  # kept while somebody builds
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                path.unlink()
-        else:
-            path.unlink()
+        if path.name.startswith("building-") or path.suffix == ".lock":
+            opened.append(os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR))
+            fcntl.flock(opened[0], fcntl.LOCK_EX | fcntl.LOCK_NB)  # kept while somebody builds
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     except OSError:
         return False
+    finally:
+        for file in opened:
+            os.close(file)
     return True
 
 

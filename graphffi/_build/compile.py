@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from pathlib import Path
 from .._cached import cached_property
 from .._kernels.factory_sources import note_files
 from .._values.runtime import runtime_info
-from .cache import OBJECTS, copy_file, is_kept, locked, make_folder, mark_used
+from .cache import OBJECTS, building, copy_file, is_kept, locked, make_folder, mark_used
 from .location import cache_folder
 from .objects import FORMAT, Contents, Unit, content_of, hash_of
 from .recipe import Recipe
@@ -37,11 +36,8 @@ def build_library(recipe: Recipe, opt_folder: Path | None, *, verbose: bool) -> 
     cache = cache_folder()
     make_folder(cache / OBJECTS)
     key = hash_of(FORMAT, repr(recipe), repr(toolchain))
-    with (
-        locked(cache / f"{recipe.name}-{key}.lock"),
-        tempfile.TemporaryDirectory(dir=cache, prefix="building-") as name,
-    ):
-        build = _Build(recipe, toolchain, Path(name), verbose)
+    with locked(cache / f"{recipe.name}-{key}.lock"), building(cache) as folder:
+        build = _Build(recipe, toolchain, folder, verbose)
         library = build.link(build.compile_all())
         note_files(recipe.sources, build.headers().union(linked_files(recipe.ldflags)))
         return library if opt_folder is None else _install(library, opt_folder)

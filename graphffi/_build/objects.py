@@ -8,14 +8,13 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from .cache import OBJECTS, is_kept, make_folder, mark_used, write_text
+from .cache import OBJECTS, building, is_kept, make_folder, mark_used, write_text
 from .location import cache_folder
 from .toolchain import INCLUDE_PATHS, named_files, output_of, variables, version_of, with_files_read
 
@@ -180,8 +179,8 @@ def object_of(source: Path, command: Sequence[str], run: _Run) -> Path:
     if (found := unit.find()) is not None:
         return found
     make_folder(cache_folder() / OBJECTS)
-    with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="building-") as folder:
-        return unit.compile(Path(folder), run)
+    with building(cache_folder()) as folder:
+        return unit.compile(folder, run)
 
 
 def precompiled_header(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .._definition.parameter import Operand
 
 _G = TypeVar("_G")
-_TOKEN: Final = r"\.\.\.|[\[\]]|[A-Za-z]\w*|_|[0-9]+|\S"
+_TOKEN: Final = r"\.\.\.|\w+|\S"
 _NAME: Final = r"[A-Za-z]\w*"
 
 
@@ -220,7 +220,7 @@ def _parse_group(where: str, part: str, whole: set[str]) -> Group:
             if names or has_ellipsis or is_bracketed:
                 raise ValueError(f"{where}: expected '...' to come first")
             has_ellipsis = True
-        elif re.fullmatch(_NAME, token) or token == "_" or token.isdigit():
+        elif re.fullmatch(_NAME, token) or re.fullmatch("_|[0-9]+", token):
             if token in names and not is_bracketed and re.fullmatch(_NAME, token):
                 raise ValueError(
                     f"{where}: expected {token!r} once in a group; write "

@@ -116,6 +116,8 @@ class Examination:
         cases = self.cases()
         if not cases:
             texts = list(dict.fromkeys(text for _, text in self._rejected)) or [self._refused]
+            if not any(texts) and time.monotonic() > self._end:
+                texts = ["the budget was spent; pass a larger one"]
             text = f"expected an input that the op takes, got none: {'; '.join(texts[:3])}"
             if self._rejected or not self._wrong:
                 self._say("finding", kind="no input", path=self._own, text=text, step="", case=None)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import graphffi
-from graphffi._build.cache import locked, write_text
+from graphffi._build.cache import building, locked, write_text
 from graphffi._build.clean_cache import clean_cache
 from graphffi._build.location import plugin_cache
 from graphffi._command.command import main
@@ -129,6 +129,15 @@ def test_a_removed_library_is_built_again(cache: Path) -> None:
     assert not os.path.exists(path)
     again = graphffi.cpp.build("gone", cpp_sources=code, functions="f")
     assert graphffi.load_module(again).f() == 7
+
+
+def test_a_build_that_takes_long_keeps_its_folder(cache: Path) -> None:
+    with building(cache) as folder:
+        (folder / "k.cc").write_text("")
+        set_age(folder, 1)
+        clean_cache(max_bytes=0, max_seconds=0)
+        assert (folder / "k.cc").exists()
+    assert not folder.exists()
 
 
 def test_a_lock_that_is_held_stays(cache: Path) -> None:

@@ -114,6 +114,9 @@ def test_sizes_that_do_not_fit(
         ("b s, s -> b", r"expected 's' in every result; write \[s\]"),
         ("..., b -> b", r"expected '\.\.\.' in every result"),
         ("b*, b -> b", r"got '\*'"),
+        ("2d, b -> d", "got '2d'"),
+        ("_d, b -> d", "got '_d'"),
+        ("\u00b2, b -> b", "got '\u00b2'"),
     ],
 )
 def test_texts_that_make_no_sense(dims: str, text: str) -> None:

@@ -13,7 +13,9 @@ import pytest
 pytest.importorskip("numpy")
 
 
+import graphffi
 from graphffi.testing import check, find
+from graphffi.testing._examine import Examination, Options
 
 
 @pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf")])
@@ -38,6 +40,18 @@ def test_times_that_are_none_are_refused(name: str, seconds: float) -> None:
 def test_options_that_are_none_are_refused(options: Any, text: str) -> None:
     with pytest.raises(ValueError, match=f"nowhere::op: check: {text}"):
         find({"op": "nowhere::op", "module": "json"}, **options)
+
+
+def test_a_budget_that_is_spent_before_any_input_is_named() -> None:
+    op = graphffi.define_op(
+        "budgets::op", schema="(Tensor x) -> Tensor", kernel=lambda x, out: None,
+        infer=graphffi.like,
+    )  # fmt: skip
+    events: list[Any] = []
+    Examination(op, Options(end=0.0, frameworks=()), lambda event, **of: events.append(of)).run()
+    assert [of["text"] for of in events if of.get("kind") == "no input"] == [
+        "expected an input that the op takes, got none: the budget was spent; pass a larger one"
+    ]
 
 
 def test_an_op_that_no_other_process_finds_is_refused() -> None:
