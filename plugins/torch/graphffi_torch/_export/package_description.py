@@ -50,7 +50,7 @@ def describe_inputs(
         looked into, otherwise a dict that describes an input.
     """
     placeholders = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
-    updated = functionalized(program).graph_signature.user_inputs_to_mutate.values()
+    updated = functionalized("package", program).graph_signature.user_inputs_to_mutate.values()
     ones = sizes_of_one(exported)
     specs = zip(
         program.graph_signature.input_specs, exported.graph_signature.input_specs, strict=True

@@ -140,10 +140,17 @@ def share_elements(one: torch.Tensor, other: torch.Tensor) -> bool:
     return bool(touched.as_strided(other.shape, other.stride(), other.storage_offset()).any())
 
 
-def functionalized(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The same program, which lists the inputs and buffers that it updates."""
+def functionalized(
+    function: str, exported: torch.export.ExportedProgram
+) -> torch.export.ExportedProgram:
+    """The same program, which lists the inputs and buffers that it updates.
+
+    Raises:
+        ValueError: For an update of a parameter.
+    """
     with as_exported(exported):
         program: torch.export.ExportedProgram = exported.run_decompositions({})
+    check_parameters(function, program)
     return program
 
 

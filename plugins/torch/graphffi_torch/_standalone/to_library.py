@@ -29,7 +29,7 @@ from graphffi_torch._export.decompose import (
     options_for_updates,
 )
 from graphffi_torch._export.sizes_of_one import as_exported
-from graphffi_torch._export.updates import check_parameters, check_updates, functionalized
+from graphffi_torch._export.updates import check_updates, functionalized
 from graphffi_torch._operators.primitive import PRIMITIVES
 from graphffi_torch._private_names import has, why_without
 from graphffi_torch._standalone.build import Generated, build
@@ -138,9 +138,7 @@ def to_library(
             f"got calls of {', '.join(sorted(called))}"
         )
     with _without_onednn():  # as it is compiled: or convolutions have guards of oneDNN's
-        functionals = {name: functionalized(program) for name, program in programs.items()}
-    for name, program in functionals.items():
-        check_parameters(f"to_library: {name}", program)
+        functionals = {key: functionalized(f"to_library: {key}", p) for key, p in programs.items()}
     signatures = {name: Signature.of(name, programs[name], functionals[name]) for name in programs}
     # What one method updates, others read where it writes it.
     updated = updated_memory(programs, signatures)
