@@ -49,6 +49,11 @@ types = ["tensor", "tensor", "float32", "int64"]
 module = graphffi.cpp.cuda_module("fake", {"scale": types, "absent": [], "narrow": ["uint8"]})
 x, out, host = tensors.make(5, 2, 0), tensors.make(5, 2, 0), tensors.make(5, 1, 0)
 def values(t): return [tensors.at(t, i) for i in range(5)]
+class Foreign:  # of a framework that names no stream
+    def __init__(self, tensor): self.tensor = tensor
+    def __dlpack__(self, **_): return self.tensor.__dlpack__()
+class Streamed(Foreign):
+    def __tvm_ffi_env_stream__(self): return 0x1230
 """
 
 
@@ -166,11 +171,6 @@ print(failure(order, 2), driver.fake_num_contexts())
 def test_a_call_waits_for_tensors_of_frameworks_that_name_no_stream(run: Any) -> None:
     """Their framework neither waits for the kernel nor keeps the memory for it."""
     code = """
-class Foreign:
-    def __init__(self, tensor): self.tensor = tensor
-    def __dlpack__(self, **_): return self.tensor.__dlpack__()
-class Streamed(Foreign):
-    def __tvm_ffi_env_stream__(self): return 0x1230
 def waits(*arguments, own=0):
     before = read("fake_waits")
     with graphffi.use_stream("cuda:0", own):
@@ -194,11 +194,6 @@ def test_a_call_on_a_named_stream_waits_for_tensors_that_are_ready_on_the_defaul
     run: Any,
 ) -> None:
     code = """
-class Foreign:
-    def __init__(self, tensor): self.tensor = tensor
-    def __dlpack__(self, **_): return self.tensor.__dlpack__()
-class Streamed(Foreign):
-    def __tvm_ffi_env_stream__(self): return 0x1230
 def order(a, b):
     before = read("fake_orders")
     module.scale(a, b, 2.0, 5, 1, 1, 1, 1, 1, 1, 0)

@@ -442,8 +442,8 @@ class Named(torch.nn.Module):
 
     def forward(self, items: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         return {
-            "a": items["😀"].cumsum(0) * self.weight,
-            'a\0"\\b': items["é??/\0b"] + items["é??/"],
+            "sums😀": items["😀"].cumsum(0) * self.weight,
+            'sums😀\0a"\\b': items["é??/\0b"] + items["é??/"],
         }
 
 
@@ -459,7 +459,7 @@ def test_keys_files_and_kernels_may_have_any_names(tmp_path: Path) -> None:
         externs={"aten.cumsum": kernel},
     )
     results = graphffi.load_module(path).main(items)
-    assert list(results) == ["a", 'a\0"\\b']
+    assert list(results) == ["sums😀", 'sums😀\0a"\\b']
     sums, more = map(torch.from_dlpack, results.values())
     torch.testing.assert_close(sums, -items["😀"].cumsum(0) * torch.arange(4.0))
     torch.testing.assert_close(more, items["é??/\0b"] + items["é??/"])

@@ -19,8 +19,7 @@ from torch.utils._pytree import tree_flatten
 
 from graphffi.plugin import flat
 from graphffi_torch._export.decompose import all_nodes, changed, check_exported
-from graphffi_torch._export.sizes_of_one import as_exported
-from graphffi_torch._export.updates import check_not_tied, check_parameters, check_updates
+from graphffi_torch._export.updates import check_not_tied, check_updates, functionalized
 from graphffi_torch._operators.fakes import make_effect_fake
 from graphffi_torch._operators.operator_schema import arguments_by_name, functional_schema
 from graphffi_torch._operators.operator_table import (
@@ -101,10 +100,7 @@ def functional(function: str, exported: torch.export.ExportedProgram) -> Functio
                 replaced.update(_replace(function, node, updating[node.target]))
         return replaced
 
-    with as_exported(exported):
-        program = changed(exported, change).run_decompositions({})
-        check_parameters(function, program)
-        return _with_updates_returned(program)
+    return _with_updates_returned(functionalized(function, changed(exported, change)))
 
 
 def _check_ops(

@@ -75,7 +75,7 @@ def check_updates(function: str, program: torch.export.ExportedProgram) -> None:
         ValueError: For an update of a constant or parameter, and of memory that the program also
             holds under another name.
     """
-    check_parameters(function, program)
+    _check_parameters(function, program)
     lifted = lifted_tensors(program)
     for subject, operand, name in updates_of_inputs(program):
         if name not in lifted:
@@ -96,7 +96,7 @@ def check_updates(function: str, program: torch.export.ExportedProgram) -> None:
                 )
 
 
-def check_parameters(function: str, program: torch.export.ExportedProgram) -> None:
+def _check_parameters(function: str, program: torch.export.ExportedProgram) -> None:
     """Refuses updates of parameters that a program after run_decompositions lists.
 
     Of a program that was saved and loaded, `check_updates` sees none of those within
@@ -150,7 +150,7 @@ def functionalized(
     """
     with as_exported(exported):
         program: torch.export.ExportedProgram = exported.run_decompositions({})
-    check_parameters(function, program)
+    _check_parameters(function, program)
     return program
 
 
