@@ -7,6 +7,7 @@ by the clock and ends when the GPU has no more work; "host" is processor time of
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
 import time
@@ -67,8 +68,25 @@ def chain(
     return measure
 
 
+def launch_alone(ours: Any, x: torch.Tensor, *, is_recorded: bool = False) -> Contender:
+    """The floor of all calls: launches from C++, or those in a CUDA graph."""
+    out = torch.empty_like(x)
+
+    def build(length: int) -> Callable[[], Any]:
+        if not is_recorded:
+            return lambda: ours.touch_times(x, out, length)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            ours.touch_times(x, out, length)
+        return graph.replay
+
+    return Contender(
+        "the launch alone", chain(build, torch.cuda.synchronize, is_recorded=is_recorded)
+    )
+
+
 def eager_cases(ours: Any, theirs: Any, ops: dict[str, Any], x: torch.Tensor) -> list[Case]:
-    """Calls without a graph, beside the launch alone."""
+    """Calls without a graph."""
     out = torch.empty_like(x)
     write = graphffi.define_op(
         "benchmark_cuda::write", schema="(Tensor x, Tensor(a!) out) -> ()", kernel=ours.touch
@@ -76,12 +94,6 @@ def eager_cases(ours: Any, theirs: Any, ops: dict[str, Any], x: torch.Tensor) ->
     functions = {"graphffi Function": ours.touch, "apache tvm_ffi.Function": theirs.touch}
     written = {"graphffi op": write, "apache tvm_ffi.Function": theirs.touch}
     wait = torch.cuda.synchronize
-
-    def launches() -> float:
-        begin = time.perf_counter()
-        ours.touch_times(x, out, LAUNCHES)
-        wait()
-        return (time.perf_counter() - begin) / LAUNCHES * 1e9
 
     def host(f: Any, *args: Any) -> Callable[[], float]:
         names = {"f": f, **{f"a{i}": arg for i, arg in enumerate(args)}}
@@ -105,12 +117,12 @@ def eager_cases(ours: Any, theirs: Any, ops: dict[str, Any], x: torch.Tensor) ->
         for unit, measure in (("host", host), (UNTIL_DONE, done)):
             measured = [Contender(n, measure(f, *args)) for n, f in contenders.items()]
             if unit == UNTIL_DONE:
-                measured.append(Contender("the launch alone", launches))
+                measured.append(launch_alone(ours, x))
             found.append(Case(f"CUDA, torch eager: {title}, {unit}", measured, rounds=ROUNDS))
     return found
 
 
-def graph_cases(ops: dict[str, Any], x: torch.Tensor) -> Iterator[Case]:
+def graph_cases(launched: Any, ops: dict[str, Any], x: torch.Tensor) -> Iterator[Case]:
     """Calls in torch's graphs, packages and libraries."""
     wait = torch.cuda.synchronize
 
@@ -136,26 +148,33 @@ def graph_cases(ops: dict[str, Any], x: torch.Tensor) -> Iterator[Case]:
         return [Contender(name, chain(make(ops[name]), wait, **options)) for name in names]
 
     ours, typed, *_ = ops
-    yield Case("CUDA, torch.compile: op in a graph", contenders(compiled, ops), rounds=ROUNDS)
+    yield Case(
+        "CUDA, torch.compile: op in a graph",
+        [*contenders(compiled, ops), launch_alone(launched, x)],
+        rounds=ROUNDS,
+    )
+    recorded = contenders(
+        lambda op: compiled(op, mode="reduce-overhead"), (ours, typed), is_recorded=True
+    )
     yield Case(
         "CUDA, torch.compile, reduce-overhead: op in a graph",
-        contenders(
-            lambda op: compiled(op, mode="reduce-overhead"), (ours, typed), is_recorded=True
-        ),
+        [*recorded, launch_alone(launched, x, is_recorded=True)],
         rounds=ROUNDS,
     )
     packages = contenders(lambda op: torch_cases.packaged_chain(op, x), (ours, typed))
     packages.append(Contender("graphffi op, to_library", chain(library(ops[ours]), wait)))
+    packages.append(launch_alone(launched, x))
     yield Case("CUDA, AOTInductor: op in a package", packages, rounds=ROUNDS)
 
 
-def jax_cases(ours: Any, theirs: Any) -> Iterator[Case]:
+def jax_cases(library: Path, ours: Any, theirs: Any, floor: torch.Tensor) -> Iterator[Case]:
     """Chains in JAX, with and without XLA's command buffers."""
     import jax
     import jax_tvm_ffi
     from jax_cases import ffi_call
 
     x = jax.numpy.ones(16)
+    handlers = ctypes.CDLL(str(native.xla_cuda_handler(library)))
 
     def wait() -> None:
         (x + 1).block_until_ready()  # the device's work is done in order
@@ -188,8 +207,16 @@ def jax_cases(ours: Any, theirs: Any) -> Iterator[Case]:
             infer=graphffi.like,
             allow_cuda_graph=is_recorded,
         )
-        contenders = {"graphffi op": op, "jax-tvm-ffi": ffi_call(target)}
+        handler = handlers.touch_recorded if is_recorded else handlers.touch
+        raw = target.replace("peer", "raw")
+        jax.ffi.register_ffi_target(raw, jax.ffi.pycapsule(handler), platform="CUDA")
+        contenders = {
+            "graphffi op": op,
+            "jax-tvm-ffi": ffi_call(target),
+            "raw XLA FFI handler": ffi_call(raw),
+        }
         measured = [contender(n, f, is_recorded=is_recorded) for n, f in contenders.items()]
+        measured.append(launch_alone(ours, floor, is_recorded=is_recorded))
         yield Case(f"CUDA, jax.jit: op, {title}", measured, rounds=ROUNDS)
 
 
@@ -200,9 +227,9 @@ def cases() -> Iterator[Case]:
     torch.set_grad_enabled(False)
     torch._dynamo.config.recompile_limit = 64  # torch takes the programs for variants of one
     warnings.filterwarnings("ignore", category=FutureWarning)
-    library = graphffi.cpp.build("benchmark_cuda", [native.source("cuda_kernels.cu")])
-    ours, theirs = graphffi.load_module(library), tvm_ffi.load_module(library)
-    torch.ops.load_library(str(native.typed_cuda_op(Path(library))))
+    library = Path(graphffi.cpp.build("benchmark_cuda", [native.source("cuda_kernels.cu")]))
+    ours, theirs = graphffi.load_module(library), tvm_ffi.load_module(str(library))
+    torch.ops.load_library(str(native.typed_cuda_op(library)))
     op = graphffi.define_op(
         "benchmark_cuda::touch_ours",
         schema="(Tensor x) -> Tensor",
@@ -217,6 +244,6 @@ def cases() -> Iterator[Case]:
     }
     x = torch.ones(16, device="cuda")
     yield from eager_cases(ours, theirs, ops, x)
-    yield from graph_cases(ops, x)
+    yield from graph_cases(ours, ops, x)
     if importlib.util.find_spec("jax_tvm_ffi"):
-        yield from jax_cases(ours, theirs)
+        yield from jax_cases(library, ours, theirs, x)

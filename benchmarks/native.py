@@ -55,13 +55,18 @@ def torch_op(source: str) -> Path:
     return compile_library(source, *torch_flags())
 
 
+def _linked_with(library: Path) -> list[str]:
+    return [str(library), f"-Wl,-rpath,{library.parent}"]
+
+
 def typed_cuda_op(kernels: Path) -> Path:
     """An op written by hand that launches a kernel of this library."""
     from torch.utils.cpp_extension import include_paths
 
     cuda = [f"-isystem{folder}" for folder in include_paths("cuda")]
-    link = [str(kernels), f"-Wl,-rpath,{kernels.parent}", "-lc10_cuda"]
-    return compile_library("typed_cuda_op.cc", *cuda, *torch_flags(), *link)
+    return compile_library(
+        "typed_cuda_op.cc", *cuda, *torch_flags(), *_linked_with(kernels), "-lc10_cuda"
+    )
 
 
 def pybind11_function() -> Path:
@@ -84,6 +89,14 @@ def xla_handler() -> Path:
     import jax
 
     return compile_library("xla_handler.c", f"-isystem{jax.ffi.include_dir()}")
+
+
+def xla_cuda_handler(kernels: Path) -> Path:
+    """The raw XLA FFI handlers `touch` and `touch_recorded`, for a kernel of this library."""
+    import jax
+
+    include = f"-isystem{jax.ffi.include_dir()}"
+    return compile_library("xla_cuda_handler.c", include, *_linked_with(kernels))
 
 
 def graph_host() -> Path:
